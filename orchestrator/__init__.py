@@ -1,0 +1,1 @@
+"""A declarative patch-pipeline orchestrator for vendor inference images."""

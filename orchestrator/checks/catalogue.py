@@ -1,0 +1,51 @@
+"""Every check by its name, and the union that YAML is validated against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, get_args
+
+from pydantic import Field
+
+from orchestrator.checks.files import FileAbsent, FileExists, Sha256, TextCount, Unchanged
+from orchestrator.checks.python import (
+    AssignmentEquals,
+    ImportResolves,
+    MatchCount,
+    Parses,
+    SignatureEquals,
+    SymbolAbsent,
+    SymbolExists,
+)
+from orchestrator.checks.run_config import RunConfigFits
+from orchestrator.checks.tile import TileFits
+from orchestrator.checks.usage import CalledBy, ImportedBy, ReadBy
+from orchestrator.checks.values import ValueContains, ValueEquals
+
+if TYPE_CHECKING:
+    from orchestrator.checks.base import Check
+
+AnyCheck = Annotated[
+    FileExists
+    | FileAbsent
+    | Sha256
+    | TextCount
+    | Unchanged
+    | Parses
+    | SymbolExists
+    | SymbolAbsent
+    | SignatureEquals
+    | AssignmentEquals
+    | MatchCount
+    | ImportResolves
+    | ValueEquals
+    | ValueContains
+    | ReadBy
+    | CalledBy
+    | ImportedBy
+    | TileFits
+    | RunConfigFits,
+    Field(discriminator="check"),
+]
+
+_MODELS: tuple[type[Check], ...] = get_args(get_args(AnyCheck)[0])
+CHECKS: dict[str, type[Check]] = {get_args(model.model_fields["check"].annotation)[0]: model for model in _MODELS}

@@ -1,0 +1,41 @@
+"""The house rules: always on, judged on the final tree for every file that a run changed or added."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orchestrator.checks.house import defined, mounts, package_init, parses, reachable, resolves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from orchestrator.checks.view import View
+    from orchestrator.core.diagnostics import Diagnostic
+
+
+@dataclass(frozen=True)
+class HouseRule:
+    """One rule: the code of its findings, what it demands, and its judge over (view, touched paths)."""
+
+    code: str
+    title: str
+    judge: Callable[[View, frozenset[str]], Iterator[Diagnostic]]
+
+
+RULES: tuple[HouseRule, ...] = (
+    HouseRule("E501", "A touched file parses for the target's Python.", parses.judge),
+    HouseRule("E502", "The imports of a touched file resolve.", resolves.judge),
+    HouseRule("E503", "A name that a touched file reads is bound somewhere.", defined.judge),
+    HouseRule("E504", "A name is not bound only under a condition that the facts make false.", reachable.judge),
+    HouseRule("E505", "No target lies under a runtime mount.", mounts.judge),
+    HouseRule("W506", "A package's `__init__.py` is left alone.", package_init.judge),
+)
+
+
+def judge_house_rules(view: View, touched: frozenset[str]) -> tuple[Diagnostic, ...]:
+    """Return every finding of every rule, rule by rule and file by file.
+
+    `view` shows the final tree; `touched` are the paths of it that the run changed or added.
+    """
+    return tuple(found for rule in RULES for found in rule.judge(view, touched))

@@ -1,0 +1,38 @@
+"""E505: no target lies under a folder that is mounted when the container starts."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from orchestrator.core.diagnostics import Diagnostic, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from orchestrator.checks.view import View
+
+
+def judge(view: View, touched: frozenset[str]) -> Iterator[Diagnostic]:
+    """Yield one finding for each touched file that a mount would hide."""
+    for path in sorted(touched):
+        for image_path in _in_image(path, view):
+            mount = next((m for m in view.facts.mounts if _is_under(image_path, m)), None)
+            if mount is not None:
+                message = f"{image_path} lies under {mount}, which is mounted when the container starts"
+                help_ = "The build cannot change it: change it on the host, or let the stage write another place."
+                yield Diagnostic("E505", message, Place(path), help=help_)
+                break
+
+
+def _in_image(path: str, view: View) -> tuple[str, ...]:
+    """Return the paths that a file of the tree has in the image; a path from `/` is one already."""
+    if path.startswith("/"):
+        return (path,)
+    root, _, rest = path.partition("/")
+    return tuple(posixpath.join(folder, rest) for folder in view.facts.roots.get(root, ()))
+
+
+def _is_under(path: str, folder: str) -> bool:
+    path, folder = posixpath.normpath(path), posixpath.normpath(folder)
+    return folder in {"/", path} or path.startswith(f"{folder}/")

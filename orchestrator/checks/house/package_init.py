@@ -1,0 +1,36 @@
+"""W506: a package's `__init__.py` runs before all that is in the package; a change of one is easily overlooked."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from orchestrator.core.diagnostics import Diagnostic, Place, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from orchestrator.checks.view import View
+
+
+def judge(view: View, touched: frozenset[str]) -> Iterator[Diagnostic]:
+    """Yield one warning for each package of the base tree whose `__init__.py` is touched."""
+    for path in sorted(touched):
+        file = PurePosixPath(path)
+        # A package that the run brings along as a whole has nothing to hide from.
+        if file.name == "__init__.py" and str(file.parent) in view.base.folders:
+            change = "changes" if path in view.base else "adds"
+            message = f"the run {change} the `__init__.py` of the package `{'.'.join(file.parent.parts)}`"
+            help_ = "Patch the module itself where you can; later versions will want this declared."
+            place = Place(path, _first_change(view, path), 1)
+            yield Diagnostic("W506", message, place, help=help_, severity=Severity.WARNING)
+
+
+def _first_change(view: View, path: str) -> int:
+    """Return the number of the first line that differs from the base."""
+    before = view.base.get(path, b"").splitlines()
+    after = view.tree.get(path, b"").splitlines()
+    same = 0
+    while same < min(len(before), len(after)) and before[same] == after[same]:
+        same += 1
+    return min(same + 1, max(1, len(after)))

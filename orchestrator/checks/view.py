@@ -1,0 +1,69 @@
+"""What a judge sees: the tree, the base tree, the artefacts and the target's facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.code.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from orchestrator.core.tree import Tree
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The target's facts that checks and house rules reason with. `python` is (major, minor)."""
+
+    python: tuple[int, int] = (3, 10)
+    roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    packages: frozenset[str] = frozenset()
+    vendor_modules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    mounts: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Sources:
+    """Parsed files of one run, each parsed once: the key is path and content."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bytes], Source] = {}
+
+    def get(self, path: str, raw: bytes) -> Source:
+        """Return the source for these bytes, the same object each time."""
+        key = (path, raw)
+        if key not in self._known:
+            self._known[key] = Source(path, raw)
+        return self._known[key]
+
+    def keep(self, source: Source) -> Source:
+        """Remember a source that an edit made."""
+        return self._known.setdefault((source.path, source.raw), source)
+
+
+@dataclass(frozen=True)
+class View:
+    """One moment of a run. `base` is the tree before the first stage; `artefacts` are files outside the tree."""
+
+    tree: Tree
+    base: Tree
+    facts: Facts = field(default_factory=Facts)
+    artefacts: Mapping[str, bytes] = field(default_factory=dict)
+    sources: Sources = field(default_factory=Sources)
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file of the tree or an artefact, None if there is neither."""
+        return self.tree.get(path, self.artefacts.get(path))
+
+    def source(self, path: str) -> Source | None:
+        """Return a Python file of the tree, None if it is not there."""
+        raw = self.tree.get(path)
+        return None if raw is None else self.sources.get(path, raw)
+
+    def base_source(self, path: str) -> Source | None:
+        """Return a Python file of the base tree, None if it is not there."""
+        raw = self.base.get(path)
+        return None if raw is None else self.sources.get(path, raw)

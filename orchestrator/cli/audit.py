@@ -1,0 +1,59 @@
+"""`audit`: is the log whole, does it fit the folder, and what does it say?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.options import JsonOption
+from orchestrator.core.diagnostics import ExitCode
+
+if TYPE_CHECKING:
+    from orchestrator.core.diagnostics import Diagnostic
+
+
+def command(
+    path: Annotated[Path, typer.Argument(help="A folder that `render` wrote, or a log.")] = Path("build"),
+    as_json: JsonOption = False,
+) -> int:
+    """Verify an audit: a removed, edited, moved or cut-off line is found, and files that differ from the log.
+
+    Example: orchestrator audit build
+    """
+    from orchestrator.cli.output import console, print_diagnostics, print_records
+    from orchestrator.emit.audit import read_audit
+    from orchestrator.emit.tables import stages_table
+
+    log = path / "audit.jsonl" if path.is_dir() else path
+    content, faults = _checked(log)
+    print_diagnostics(faults, lambda _file, _number: None, as_json=as_json)
+    if faults:
+        return ExitCode.MISMATCH
+    records = read_audit(content)
+    if as_json:
+        print_records(records)
+    else:
+        console().print(stages_table(records))
+        console(stderr=True).print(f"{log}: {len(records)} records, the chain is whole")
+    return ExitCode.OK
+
+
+def _checked(log: Path) -> tuple[bytes, list[Diagnostic]]:
+    from orchestrator.cli.steps import Stopped
+    from orchestrator.core.diagnostics import Diagnostic
+    from orchestrator.emit.audit import audit_faults, read_audit
+    from orchestrator.emit.folder_check import folder_faults
+
+    try:
+        content = log.read_bytes()
+    except OSError as error:
+        fault = Diagnostic("E127", f"{log} cannot be read: {error.strerror}", help="Render first, or name the log.")
+        raise Stopped((fault,), ExitCode.USAGE) from None
+    # The copy in the image has no run record: nothing there says how many lines it had.
+    complete = log.parent.name != "patchset"
+    faults = audit_faults(str(log), content, complete=complete)
+    if not faults and (log.parent / "Dockerfile").is_file():
+        faults = folder_faults(log.parent, read_audit(content))
+    return content, faults

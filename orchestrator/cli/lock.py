@@ -1,0 +1,113 @@
+"""`lock`: bless what the stages meet in the base, by definition."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.options import (
+    FileOption,
+    JsonOption,
+    OfflineOption,
+    Request,
+    SetOption,
+    TargetOption,
+    TreeOption,
+    VariantOption,
+    WorkspaceOption,
+)
+from orchestrator.core.diagnostics import ExitCode
+
+if TYPE_CHECKING:
+    from orchestrator.cli.steps import BaseTree
+    from orchestrator.engine.lock import Lock
+    from orchestrator.engine.outcome import Run
+
+
+def command(
+    workspace: WorkspaceOption = Path(),
+    file: FileOption = "pipeline.yaml",
+    target: TargetOption = None,
+    variant: VariantOption = None,
+    settings: SetOption = None,
+    tree: TreeOption = None,
+    offline: OfflineOption = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 6 if the lock is out of date.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Compute pipeline.lock and show, definition by definition, what it blesses.
+
+    A run on another tree (--tree) adds that base to the lock; the target's own base replaces its former one.
+
+    Example: orchestrator lock --check
+    """
+    from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
+    from orchestrator.cli.steps import LOCK, base_of, exit_code_of, lock_of, make_plan_for, run_on
+    from orchestrator.engine.lock import Lock, differences
+
+    request = Request(
+        workspace, file, target, variant, tuple(settings or ()), tuple(tree or ()), offline, command="lock"
+    )
+    plan = make_plan_for(request)
+    base = base_of(plan, request)
+    run = run_on(plan, base, request, patched=bool(tree))
+    print_diagnostics((*base.notices, *run.diagnostics), lines_of(plan.read, run), as_json=as_json)
+    if run.failed:
+        return exit_code_of(run)
+    old = lock_of(request) or Lock()
+    new = _locked(old, run, base, keep=bool(tree))
+    changes = differences(old, new)
+    if as_json:
+        print_records({"event": "lock", "change": change} for change in changes)
+    else:
+        for change in changes:
+            console().print(change)
+    stale = old.to_bytes() != new.to_bytes()
+    if check:
+        return ExitCode.MISMATCH if stale else ExitCode.OK
+    if stale:
+        _write(workspace / LOCK, new.to_bytes())
+    if not as_json:
+        console(stderr=True).print(f"{LOCK}: {len(changes)} changes" if stale else f"{LOCK}: nothing to bless")
+    return ExitCode.OK
+
+
+def _locked(old: Lock, run: Run, base: BaseTree, *, keep: bool) -> Lock:
+    from importlib.metadata import version
+
+    from orchestrator.engine.lock import Lock, chain_of
+
+    sources = {name: value for name, value in run.plan.sources.items() if not name.endswith(".j2")}
+    inputs = {**old.inputs, **base.inputs} if keep else dict(base.inputs)
+    others = {d: c for d, c in old.bases.items() if keep or old.base_names.get(d) != base.name}
+    names = {d: n for d, n in old.base_names.items() if d in others}
+    lock = Lock(inputs, sources, others, names, {name: version(name) for name in ("libcst",)})
+    return lock.with_base(run.base.digest, base.name, chain_of(run))
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file in one step: old or new, never half."""
+    from orchestrator.cli.steps import Stopped
+    from orchestrator.core.diagnostics import Diagnostic
+
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fchmod(file.fileno(), 0o644)
+                os.fsync(file.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        fault = Diagnostic(
+            "E701", f"{path.name} cannot be written: {error.strerror}", help="Check space and permissions."
+        )
+        raise Stopped((fault,), ExitCode.USAGE) from None

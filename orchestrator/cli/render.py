@@ -1,0 +1,104 @@
+"""`render`: run, then write `build/` in one swap."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.options import (
+    FileOption,
+    JsonOption,
+    OfflineOption,
+    Request,
+    SetOption,
+    TargetOption,
+    TreeOption,
+    VariantOption,
+    WorkspaceOption,
+)
+from orchestrator.core.diagnostics import ExitCode
+
+if TYPE_CHECKING:
+    from orchestrator.emit.audit import Circumstances
+
+
+def command(
+    workspace: WorkspaceOption = Path(),
+    file: FileOption = "pipeline.yaml",
+    target: TargetOption = None,
+    variant: VariantOption = None,
+    settings: SetOption = None,
+    tree: TreeOption = None,
+    offline: OfflineOption = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder to write.", show_default="build")
+    ] = None,
+    locked: Annotated[bool, typer.Option("--locked", help="Refuse what the lock does not hold.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Write build/: Dockerfile, overlay, installer, run configuration, patches and audit.
+
+    A failed run leaves build/ as it was and puts its records on stdout.
+
+    Example: orchestrator render --variant first --output build-first
+    """
+    from orchestrator.cli.locked import lock_faults
+    from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
+    from orchestrator.cli.steps import base_of, exit_code_of, lock_of, make_plan_for, run_on
+    from orchestrator.emit.audit import read_audit
+    from orchestrator.emit.build import build_files
+    from orchestrator.emit.records import stage_record
+    from orchestrator.emit.tables import stages_table
+    from orchestrator.emit.write import write_folder
+    from orchestrator.origin.interpreter import compile_errors, find_interpreter
+
+    request = Request(
+        workspace, file, target, variant, tuple(settings or ()), tuple(tree or ()), offline, command="render"
+    )
+    plan = make_plan_for(request)
+    base = base_of(plan, request)
+    run = run_on(plan, base, request)
+    interpreter = find_interpreter(plan.facts.python)
+    touched = {path: run.tree[path] for path in run.tree.changed_since(run.base) if path.endswith(".py")}
+    syntax = compile_errors(interpreter, touched) if interpreter and touched and not run.failed else ()
+    unlocked = lock_faults(run, base, lock_of(request), refuse=locked)
+    found = (*base.notices, *run.diagnostics, *syntax, *unlocked)
+    print_diagnostics(found, lines_of(plan.read, run), as_json=as_json)
+    if run.failed or syntax or (locked and unlocked):
+        print_records(stage_record(result, run.final.get(result.id, ())) for result in run.results)
+        if run.failed:
+            return exit_code_of(run)
+        return ExitCode.CHECK_FAILED if syntax else ExitCode.MISMATCH
+    files = build_files(run, _circumstances())
+    folder = output if output is not None else workspace / "build"
+    write_folder(folder, files)
+    records = read_audit(files["audit.jsonl"])
+    if as_json:
+        print_records(records)
+    else:
+        console().print(stages_table(records))
+        console(stderr=True).print(
+            f"{folder}: {len(files)} files, {len(touched)} of the package changed; base {base.name}"
+        )
+    return ExitCode.OK
+
+
+def _circumstances() -> Circumstances:
+    """Return clock, host and user: read here and nowhere else."""
+    from orchestrator.emit.audit import Circumstances
+
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    moment = time.gmtime(int(epoch)) if epoch.isdecimal() else time.gmtime()
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    command = " ".join(["orchestrator", *sys.argv[1:]])
+    return Circumstances(time.strftime("%Y-%m-%dT%H:%M:%SZ", moment), socket.gethostname(), user, command)

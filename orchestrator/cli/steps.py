@@ -1,0 +1,277 @@
+"""The steps that commands are made of: read, validate, order, fetch, run. Reading is here, deciding is not."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
+
+from orchestrator.core.diagnostics import Diagnostic, ExitCode, Place, Rejected, did_you_mean, errors
+from orchestrator.core.tree import Tree
+from orchestrator.origin.workspace import WorkspaceFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from orchestrator.cli.options import Request
+    from orchestrator.engine.lock import Chain, Lock
+    from orchestrator.engine.outcome import Run
+    from orchestrator.engine.plan import Plan
+
+LOCK = "pipeline.lock"
+T = TypeVar("T")
+
+
+class Stopped(Exception):  # noqa: N818 - a step said no; the command line prints why and exits
+    """A step found faults; `exit_code` is what the shell gets."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...], exit_code: ExitCode) -> None:
+        super().__init__(exit_code.meaning)
+        self.diagnostics = diagnostics
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True)
+class BaseTree:
+    """The tree that a run starts from: its name in words, compiled modules beside it, inputs with their digests."""
+
+    tree: Tree
+    name: str
+    compiled: frozenset[str] = frozenset()
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    notices: tuple[Diagnostic, ...] = ()
+
+
+def workspace_files(request: Request) -> WorkspaceFiles:
+    """Return the reader of the workspace folder; stop (usage) where there is none."""
+    root = request.workspace
+    if not root.is_dir():
+        fault = Diagnostic("E126", f"there is no folder {root}", help="Name the workspace with --workspace.")
+        raise Stopped((fault,), ExitCode.USAGE)
+    return WorkspaceFiles(root.resolve())
+
+
+def make_plan_for(request: Request) -> Plan:
+    """Return the plan of the workspace; stop (invalid) with everything that is wrong with it."""
+    from orchestrator.engine.load import Choice, load
+    from orchestrator.engine.plan import make_plan
+
+    files = workspace_files(request)
+    try:
+        content = files.read(request.file)
+        choice = Choice(request.variant, _settings(request.settings), request.target)
+        loaded = load(request.file, content, files.read, choice)
+        return make_plan(loaded, files.read)
+    except Rejected as error:
+        raise Stopped(error.diagnostics, ExitCode.INVALID) from None
+
+
+def _settings(given: tuple[str, ...]) -> dict[str, str]:
+    settings = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            fault = Diagnostic("E203", f"--set {item}: not NAME=VALUE", help="Write --set max_num_seqs=16.")
+            raise Stopped((fault,), ExitCode.USAGE)
+        settings[name.removeprefix("params.")] = value
+    return settings
+
+
+def base_of(plan: Plan, request: Request) -> BaseTree:
+    """Return the base tree: what `--tree` names, else what the target names. Stops where it cannot be had."""
+    try:
+        return _supplied(plan, request) if request.trees else _from_target(plan, request)
+    except Rejected as error:
+        raise Stopped(error.diagnostics, _origin_exit(error.diagnostics)) from None
+
+
+def _origin_exit(found: tuple[Diagnostic, ...]) -> ExitCode:
+    codes = {d.code for d in found}
+    if "E302" in codes:
+        return ExitCode.MISMATCH
+    return ExitCode.INVALID if codes & {"E301", "E303"} else ExitCode.USAGE
+
+
+def _supplied(plan: Plan, request: Request) -> BaseTree:
+    from orchestrator.origin.archive import read_package
+    from orchestrator.origin.folder import read_folder
+
+    files: dict[str, bytes] = {}
+    compiled: set[str] = set()
+    names: list[str] = []
+    notices: list[Diagnostic] = []
+    for item in request.trees:
+        root, equals, where = item.partition("=")
+        if not equals or root not in plan.target.roots:
+            message = f"--tree {item}: '{root}' is not a package root of target '{plan.target.name}'"
+            help_ = f"Write --tree ROOT=PATH; {did_you_mean(root, plan.target.roots)}"
+            raise Stopped((Diagnostic("E131", message, help=help_),), ExitCode.USAGE)
+        if where != "-" and Path(where).is_dir():
+            found, faults = read_folder(Path(where), root)
+        else:
+            stream: Path | BinaryIO = sys.stdin.buffer if where == "-" else Path(where)
+            found, faults = read_package(stream, root, root)
+        if errors(faults):
+            raise Rejected(faults)
+        notices.extend(faults)
+        files.update(found.tree)
+        compiled |= found.compiled
+        names.append(found.source)
+    return BaseTree(Tree(files), "; ".join(names), frozenset(compiled), notices=tuple(notices))
+
+
+def _from_target(plan: Plan, request: Request) -> BaseTree:
+    from orchestrator.spec.target import SdistBase, SuppliedBase, WorkspaceBase
+
+    match plan.target.base:
+        case SdistBase(sdist=requirement, package=package):
+            return _sdist(plan, requirement, package, request)
+        case WorkspaceBase(workspace=folder):
+            return _from_workspace(folder, request)
+        case SuppliedBase(supplied=how):
+            message = f"target '{plan.target.name}' has no base that can be fetched"
+            help_ = f"Hand it over with --tree {next(iter(plan.target.roots))}=PATH. {how}"
+            raise Stopped((Diagnostic("E308", message, help=help_),), ExitCode.USAGE)
+
+
+def _sdist(plan: Plan, requirement: str, package: str, request: Request) -> BaseTree:
+    from orchestrator.origin.archive import read_package
+    from orchestrator.origin.sdist import cache_folder, fetch_sdist
+
+    environment = request.environment or dict(os.environ)
+    lock = lock_of(request)
+    expected = lock.inputs.get(requirement) if lock else None
+    archive = fetch_sdist(
+        requirement,
+        cache_folder(environment),
+        expected,
+        request.offline,
+        environment=environment,
+        command=request.command,
+    )
+    found, faults = read_package(archive.path, package, next(iter(plan.target.roots)))
+    if errors(faults):
+        raise Rejected(faults)
+    inputs = {requirement: archive.sha256}
+    return BaseTree(found.tree, requirement, found.compiled, inputs, (*archive.notices, *faults))
+
+
+def _from_workspace(folder: str, request: Request) -> BaseTree:
+    """Return what another workspace's pipeline makes of its own base."""
+    inner = replace(
+        request,
+        workspace=request.workspace / folder,
+        file="pipeline.yaml",
+        target=None,
+        variant=None,
+        settings=(),
+        trees=(),
+    )
+    plan = make_plan_for(inner)
+    base = base_of(plan, inner)
+    made = run_on(plan, base, inner, patched=False)
+    if made.failed:
+        first = Diagnostic("E309", f"the base workspace {folder} does not apply", help=f"Run `validate -C {folder}`.")
+        raise Stopped((first, *made.diagnostics), exit_code_of(made))
+    inputs = {**base.inputs, f"{folder}/pipeline": plan.digest}
+    return BaseTree(made.tree, f"{folder} on {base.name}", base.compiled, inputs, base.notices)
+
+
+def lock_of(request: Request) -> Lock | None:
+    """Return the workspace's lock, None if it has none; stop (mismatch) if it is damaged."""
+    from orchestrator.engine.lock import read_lock
+
+    path = request.workspace / LOCK
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        fault = Diagnostic(
+            "E121", f"{LOCK} cannot be read: {error.strerror}", Place(LOCK), help="Check its permissions."
+        )
+        raise Stopped((fault,), ExitCode.INVALID) from None
+    try:
+        return read_lock(LOCK, content)
+    except Rejected as error:
+        raise Stopped(error.diagnostics, ExitCode.MISMATCH) from None
+
+
+def run_on(plan: Plan, base: BaseTree, request: Request, *, patched: bool = True) -> Run:
+    """Return the run of `plan` on `base`.
+
+    Unless the base is one that the lock knows, the chain is computed too, so that a tree that is patched
+    already is recognised: with the present parameters where the target's own base can be had without a
+    network, else the lock's.
+    """
+    from orchestrator.engine.run import run
+
+    if base.compiled:
+        facts = replace(plan.facts, packages=plan.facts.packages | base.compiled)
+        plan = replace(plan, facts=facts)
+    lock = lock_of(request)
+    chain = None
+    if patched and not (lock and base.tree.digest in lock.bases):
+        chain = _known_chain(plan, base, request, lock)
+    return deeply(lambda: run(plan, base.tree, lock, chain))
+
+
+def _known_chain(plan: Plan, base: BaseTree, request: Request, lock: Lock | None) -> Chain | None:
+    """Return the chain by which a tree that is no locked base can be recognised."""
+    from orchestrator.engine.lock import chain_of
+    from orchestrator.engine.run import run
+
+    if request.trees:
+        try:
+            known = base_of(plan, replace(request, trees=(), offline=True))
+        except Stopped:
+            known = None
+        if known is not None and known.tree.digest != base.tree.digest:
+            reference = known.tree
+            return chain_of(deeply(lambda: run(plan, reference, lock)))
+    return next(iter(lock.bases.values()), None) if lock else None
+
+
+def exit_code_of(run: Run) -> ExitCode:
+    """Return what a run's diagnostics say to the shell."""
+    codes = [d.code for d in errors(run.diagnostics)]
+    if not codes:
+        return ExitCode.OK
+    if any(code.startswith("E4") for code in codes):
+        return ExitCode.NOT_APPLIED
+    if any(code.startswith("E2") for code in codes):
+        return ExitCode.INVALID
+    return ExitCode.CHECK_FAILED
+
+
+def deeply(function: Callable[[], T]) -> T:
+    """Return `function()`, run where deeply nested source exhausts neither stack nor recursion limit."""
+    result: list[T] = []
+    failure: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            result.append(function())
+        except BaseException as error:  # noqa: BLE001 - handed to the caller
+            failure.append(error)
+
+    limit = sys.getrecursionlimit()
+    size = threading.stack_size(_STACK_BYTES)
+    sys.setrecursionlimit(_RECURSION_LIMIT)
+    try:
+        thread = threading.Thread(target=target, name="deep")
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(size)
+        sys.setrecursionlimit(limit)
+    if failure:
+        raise failure[0]
+    return result[0]
+
+
+_STACK_BYTES = 512 * 2**20  # only what is touched is taken
+_RECURSION_LIMIT = 40_000

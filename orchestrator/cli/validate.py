@@ -1,0 +1,41 @@
+"""`validate`: everything that can be known without a source tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestrator.cli.options import (
+    FileOption,
+    JsonOption,
+    Request,
+    SetOption,
+    TargetOption,
+    VariantOption,
+    WorkspaceOption,
+)
+from orchestrator.core.diagnostics import ExitCode
+
+
+def command(
+    workspace: WorkspaceOption = Path(),
+    file: FileOption = "pipeline.yaml",
+    target: TargetOption = None,
+    variant: VariantOption = None,
+    settings: SetOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Check the pipeline without fetching anything.
+
+    Example: orchestrator validate --variant aggressive
+    """
+    from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
+    from orchestrator.cli.steps import make_plan_for
+
+    request = Request(workspace, file, target, variant, tuple(settings or ()), command="validate")
+    plan = make_plan_for(request)
+    print_diagnostics(plan.warnings, lines_of(plan.read), as_json=as_json)
+    if as_json:
+        print_records([{"event": "valid", "pipeline": plan.name, "stages": [s.id for s in plan.stages]}])
+    else:
+        console().print(f"{plan.name}: valid, {len(plan.stages)} stages: {' → '.join(s.id for s in plan.stages)}")
+    return ExitCode.OK

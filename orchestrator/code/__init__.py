@@ -1,0 +1,1 @@
+"""Pure knowledge of Python source: positions, scopes, patterns, rewriting, symbols, folding."""

@@ -1,0 +1,375 @@
+"""Which values a name may have: a small abstract interpreter over one function, class or module.
+
+It executes the statements of the scope in order on sets of states. A condition that folds chooses its branch;
+one that does not splits the state in two, each remembering what it assumed. Only statements that can affect
+what is asked for are looked at, states that agree are merged, and above `MAX_PATHS` they become one in which
+everything that differs is unknown. So an answer may hold too many values or an `Unknown`, never too few.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from orchestrator.code.constants import Unknown, Value, fold, key, normal, text_of, truth
+from orchestrator.code.scopes import FunctionNode
+from orchestrator.code.states import MAX_PATHS, State, common, names_in, pairs, stored_parts
+from orchestrator.code.symbols import all_bound, bound_by, inner_statements, own_expressions, parameters, reads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from orchestrator.code.scopes import ScopeNode
+
+_ITERATIONS = 3
+_ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+
+
+class Possible(NamedTuple):
+    """One value and the conditions that nothing known decides, under which the name has it."""
+
+    value: Value
+    conditions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the expressions asked for are worth when one path reaches a statement (None: the end)."""
+
+    statement: ast.stmt | None
+    values: tuple[Value, ...]
+    conditions: tuple[str, ...]
+
+
+def possible_values(
+    scope: ScopeNode, name: str, given: Mapping[str, Value], constants: Mapping[str, Value]
+) -> list[Possible]:
+    """Return every value that `name` may have at the end of `scope`'s own statements, or where it returns.
+
+    `given` and `constants` map expressions (`k.shape[-1]`, `HAS_TRITON`) to values: `given` about this scope,
+    its parameters included; `constants` about the world outside, which a local of the same name hides.
+    """
+    seen = observed(scope, {None: [ast.Name(name, ast.Load())]}, given, constants)
+    return [Possible(s.values[0], s.conditions) for s in seen]
+
+
+def observed(
+    scope: ScopeNode,
+    at: Mapping[ast.stmt | None, Sequence[ast.expr]],
+    given: Mapping[str, Value],
+    constants: Mapping[str, Value],
+) -> list[Seen]:
+    """Return what the expressions of `at` may be worth each time before their statement runs (None: at the end)."""
+    run = _Run(scope, at)
+    end = run.block(scope.body, [_start(scope, given, constants)])
+    if None in at:
+        run.see(None, [*end, *run.returned])
+    found: dict[tuple[int, tuple[tuple[str, str], ...]], Seen] = {}
+    for seen in run.seen:
+        identity = id(seen.statement), tuple(key(value) for value in seen.values)
+        before = found.get(identity)
+        common = tuple(c for c in before.conditions if c in seen.conditions) if before else seen.conditions
+        found[identity] = replace(seen, conditions=common)
+    return _told_apart(list(found.values()))
+
+
+def _told_apart(found: list[Seen]) -> list[Seen]:
+    """Leave of the conditions only those that tell apart what is seen at one statement."""
+    shared: dict[ast.stmt | None, set[str]] = {}
+    for seen in found:
+        shared.setdefault(seen.statement, set(seen.conditions)).intersection_update(seen.conditions)
+    return [replace(s, conditions=tuple(c for c in s.conditions if c not in shared[s.statement])) for s in found]
+
+
+def module_values(tree: ast.Module, names: Iterable[str], constants: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the value of each module-level name that has exactly one, for code that reads it later."""
+    found: dict[str, Value] = {}
+    for name in sorted(set(names) & all_bound(tree.body)):
+        values = possible_values(tree, name, {}, constants)
+        if len(values) == 1 and not isinstance(values[0].value, Unknown):
+            found[name] = values[0].value
+    return found
+
+
+def outside_names(scope: ScopeNode) -> set[str]:
+    """Return the names that a scope reads and does not bind itself."""
+    local = all_bound(scope.body) | (parameters(scope) if isinstance(scope, FunctionNode) else set())
+    found = {name.id for statement in _every(scope.body) for part in own_expressions(statement) for name in reads(part)}
+    return found - local
+
+
+def _start(scope: ScopeNode, given: Mapping[str, Value], constants: Mapping[str, Value]) -> State:
+    names: dict[str, Value] = {
+        name: Unknown(f"`{name}` is not bound before it is used") for name in all_bound(scope.body)
+    }
+    if isinstance(scope, FunctionNode):
+        names |= {name: Unknown(f"the parameter `{name}` is not known") for name in parameters(scope)}
+    about = {normal(text): value for text, value in given.items()}
+    names |= {text: value for text, value in about.items() if text.isidentifier()}
+    outside = {normal(text): value for text, value in constants.items()}
+    return State(names, {**outside, **{t: v for t, v in about.items() if not t.isidentifier()}})
+
+
+def _every(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield every statement of a scope; nested functions and classes count as one."""
+    for statement in body:
+        yield statement
+        yield from _every(inner_statements(statement))
+
+
+def _read_by(statement: ast.stmt) -> set[str]:
+    return {name.id for part in own_expressions(statement) for name in reads(part)} | (
+        bound_by(statement) if isinstance(statement, ast.AugAssign) else set()
+    )
+
+
+class _Run:
+    """One execution: the states that returned, those that left a loop, and what was seen."""
+
+    def __init__(self, scope: ScopeNode, at: Mapping[ast.stmt | None, Sequence[ast.expr]]) -> None:
+        self.at = at
+        self.seen: list[Seen] = []
+        self.returned: list[State] = []
+        self.broken: list[list[State]] = []
+        self.continued: list[list[State]] = []
+        self.raising: list[list[State]] = []
+        self.shared = _rebound_elsewhere(scope)
+        self.matters: set[ast.stmt] = set()
+        self.names = self._closure(scope)
+
+    def _closure(self, scope: ScopeNode) -> set[str]:
+        """Return the names that can affect what is asked for, and note the statements that can."""
+        names = {name.id for wanted in self.at.values() for node in wanted for name in reads(node)}
+        every = list(_every(scope.body))
+        while True:
+            before = len(names), len(self.matters)
+            for statement in reversed(every):
+                if statement in self.matters or not self._affects(statement, names):
+                    continue
+                self.matters.add(statement)
+                names |= _read_by(statement)
+            if before == (len(names), len(self.matters)):
+                return names
+
+    def _affects(self, statement: ast.stmt, names: set[str]) -> bool:
+        if isinstance(statement, _ENDS) or statement in self.at or (bound_by(statement) | _deleted(statement)) & names:
+            return True
+        handlers = {handler.name for handler in getattr(statement, "handlers", [])}
+        if handlers & names or any(inner in self.matters for inner in inner_statements(statement)):
+            return True
+        return any(set(names_in(text)) & names for text in stored_parts(statement))
+
+    def block(self, body: Sequence[ast.stmt], states: list[State]) -> list[State]:
+        for statement in body:
+            if not states:
+                break
+            if statement not in self.matters:
+                continue
+            self._may_raise(states)
+            if statement in self.at:
+                self.see(statement, states)
+            states = self._merged(self._step(statement, states))
+        self._may_raise(states)
+        return states
+
+    def _may_raise(self, states: list[State]) -> None:
+        for i, frame in enumerate(self.raising):
+            self.raising[i] = self._merged([*frame, *states])
+
+    def see(self, statement: ast.stmt | None, states: list[State]) -> None:
+        wanted = self.at[statement]
+        for state in states:
+            for forked in self._forks(state, wanted):
+                values = tuple(fold(node, forked.names, forked.known) for node in wanted)
+                self.seen.append(Seen(statement, values, forked.conditions))
+
+    def _forks(self, state: State, nodes: Sequence[ast.AST]) -> list[State]:
+        """Return states in which every conditional expression of `nodes` is decided."""
+        pending: list[State] = [state]
+        done: list[State] = []
+        while pending:
+            current = pending.pop(0)
+            test = _undecided(current, nodes) if len(pending) + len(done) < MAX_PATHS else None
+            if test is None:
+                done.append(current)
+            else:
+                pending += [current.assuming(test, True), current.assuming(test, False)]
+        return done
+
+    def _step(self, statement: ast.stmt, states: list[State]) -> list[State]:
+        parts = list(own_expressions(statement))
+        forked = [f for state in states for f in self._forks(self._walrus(statement, state), parts)]
+        match statement:
+            case ast.If():
+                return self._if(statement, forked)
+            case ast.For() | ast.AsyncFor() | ast.While():
+                return self._loop(statement, forked)
+            case ast.Try() | ast.TryStar():
+                return self._try(statement, forked)
+            case ast.Match():
+                return self._match(statement, forked)
+            case ast.With() | ast.AsyncWith():
+                return self.block(statement.body, [self._lost(s, bound_by(statement), "with") for s in forked])
+            case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
+                return self._end(statement, forked)
+            case _:
+                return [self._simple(statement, state) for state in forked]
+
+    def _simple(self, statement: ast.stmt, state: State) -> State:
+        state = self._forgetting(state, [statement])
+        match statement:
+            case ast.Assign(targets=targets, value=value):
+                bindings = [each for target in targets for each in pairs(target, value, state)]
+                for name, folded in bindings:
+                    state = self._bind(state, name, folded)
+            case ast.AnnAssign(target=ast.Name(id=name), value=value) if value:
+                state = self._bind(state, name, fold(value, state.names, state.known))
+            case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
+                whole = ast.BinOp(ast.Name(target.id, ast.Load()), op, value)
+                state = self._bind(state, name, fold(whole, state.names, state.known))
+            case ast.Expr():
+                pass
+            case _:
+                lost = bound_by(statement) | _deleted(statement)
+                state = self._lost(state, lost, type(statement).__name__.lower())
+        return state
+
+    def _forgetting(self, state: State, statements: Iterable[ast.stmt]) -> State:
+        """Return the state without what was known of attributes and items that the statements assign."""
+        texts = [text for statement in statements for text in stored_parts(statement)]
+        return replace(state, known={t: v for t, v in state.known.items() if not any(text in t for text in texts)})
+
+    def _bind(self, state: State, name: str, value: Value) -> State:
+        if name in self.shared:
+            value = Unknown(f"`{name}` is also assigned by a nested function")
+        return state.binding(name, value)
+
+    def _lost(self, state: State, names: Iterable[str], by: str) -> State:
+        for name in sorted(names):
+            state = self._bind(state, name, Unknown(f"`{name}` is bound by `{by}`"))
+        return state
+
+    def _walrus(self, statement: ast.stmt, state: State) -> State:
+        for part in own_expressions(statement):
+            certain = part.left if isinstance(part, ast.Compare) else part
+            for node in ast.walk(part):
+                if isinstance(node, ast.NamedExpr):
+                    unknown = Unknown(f"`{node.target.id}` is assigned inside an expression")
+                    value = fold(node.value, state.names, state.known) if node is certain else unknown
+                    state = self._bind(state, node.target.id, value)
+        return state
+
+    def _if(self, statement: ast.If, states: list[State]) -> list[State]:
+        then, other = [], []
+        for state in states:
+            holds = truth(statement.test, state.names, state.known)
+            if isinstance(holds, Unknown):
+                then.append(state.assuming(statement.test, True))
+                other.append(state.assuming(statement.test, False))
+            else:
+                (then if holds else other).append(state)
+        return self.block(statement.body, then) + self.block(statement.orelse, other)
+
+    def _loop(self, statement: ast.For | ast.AsyncFor | ast.While, states: list[State]) -> list[State]:
+        """Run the body until another iteration brings no new state; if that takes long, from any state at all."""
+        test = statement.test if isinstance(statement, ast.While) else None
+        heads = self._merged(states)
+        for _ in range(_ITERATIONS):
+            again, broken = self._iteration(statement, heads)
+            grown = self._merged([*heads, *again])
+            if {self._identity(s) for s in grown} == {self._identity(s) for s in heads}:
+                break
+            heads = grown
+        else:
+            changed = [self._forgetting(s, _every(statement.body)) for s in heads]
+            anything = self._merged([self._lost(s, all_bound([statement]), "a loop") for s in changed])
+            again, broken = self._iteration(statement, anything)
+            heads = [*states, *again]
+        leaving = [s for s in heads if not test or truth(test, s.names, s.known) is not True]
+        return self.block(statement.orelse, leaving) + broken
+
+    def _iteration(
+        self, statement: ast.For | ast.AsyncFor | ast.While, heads: list[State]
+    ) -> tuple[list[State], list[State]]:
+        """Return the states in which the next iteration starts, and those that a `break` left in."""
+        test = statement.test if isinstance(statement, ast.While) else None
+        entering = [s for s in heads if not test or truth(test, s.names, s.known) is not False]
+        entering = [self._lost(s, bound_by(statement), "a loop") for s in entering]
+        self.broken.append([])
+        self.continued.append([])
+        ends = self.block(statement.body, self._merged(entering))
+        return [*ends, *self.continued.pop()], self.broken.pop()
+
+    def _try(self, statement: ast.Try | ast.TryStar, states: list[State]) -> list[State]:
+        """Run the handlers from every state that the body passes: any statement may raise."""
+        self.raising.append([])
+        end = self.block(statement.body, states)
+        raised = self.raising.pop() if statement.handlers else []
+        ends = self.block(statement.orelse, end)
+        for handler in statement.handlers:
+            caught = [self._lost(s, {handler.name} if handler.name else set(), "except") for s in raised]
+            ends += self.block(handler.body, caught)
+        return self.block(statement.finalbody, self._merged(ends))
+
+    def _match(self, statement: ast.Match, states: list[State]) -> list[State]:
+        ends = list(states)
+        lost = bound_by(statement)
+        for case in statement.cases:
+            shown = f"case {text_of(case.pattern)}"
+            entered = [self._lost(s, lost, "case") for s in states]
+            ends += self.block(case.body, [replace(s, conditions=(*s.conditions, shown)) for s in entered])
+        return ends
+
+    def _end(self, statement: ast.stmt, states: list[State]) -> list[State]:
+        match statement:
+            case ast.Return():
+                self.returned = self._merged([*self.returned, *states])
+            case ast.Break() if self.broken:
+                self.broken[-1] += states
+            case ast.Continue() if self.continued:
+                self.continued[-1] += states
+        return []
+
+    def _identity(self, state: State) -> tuple[tuple[str, str], ...]:
+        return tuple(key(state.names.get(name)) for name in sorted(self.names))
+
+    def _merged(self, states: list[State]) -> list[State]:
+        """Return states without repeats; those that agree on what matters keep what they have in common."""
+        groups: dict[tuple[tuple[str, str], ...], State] = {}
+        for state in states:
+            identity = self._identity(state)
+            before = groups.get(identity)
+            groups[identity] = common(before, state) if before else state
+        merged = list(groups.values())
+        if len(merged) <= MAX_PATHS:
+            return merged
+        whole = merged[0]
+        for state in merged[1:]:
+            whole = common(whole, state)
+        return [whole]
+
+
+def _undecided(state: State, nodes: Sequence[ast.AST]) -> ast.expr | None:
+    for node in nodes:
+        for part in ast.walk(node):
+            if isinstance(part, ast.IfExp) and isinstance(truth(part.test, state.names, state.known), Unknown):
+                return part.test
+    return None
+
+
+def _deleted(statement: ast.stmt) -> set[str]:
+    targets = statement.targets if isinstance(statement, ast.Delete) else []
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _rebound_elsewhere(scope: ScopeNode) -> set[str]:
+    kind = ast.Global if isinstance(scope, ast.Module) else ast.Nonlocal
+    return {
+        name
+        for statement in _every(scope.body)
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        for node in ast.walk(statement)
+        if isinstance(node, kind)
+        for name in node.names
+    }

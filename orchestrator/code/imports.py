@@ -1,0 +1,309 @@
+"""What a module imports and what it binds at top level, each with the conditions that it stands under.
+
+Everything here looks at one syntax tree; which modules exist is the business of the caller.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from orchestrator.code.symbols import bound_by, imported_name, own_expressions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from orchestrator.code.source import Source
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
+_SIMPLE = (ast.Expr, ast.Assign, ast.Return, ast.AnnAssign, ast.AugAssign, ast.Raise, ast.Import, ast.ImportFrom)
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_EVERY_EXCEPTION = frozenset({"BaseException"})
+
+ANYTHING = "*"
+"""The name that a star import asks for."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """A condition on the way to a statement: `expression` has the truth value `wanted` there.
+
+    `scopes` are the definitions, lambdas and comprehensions around it, outermost first.
+    """
+
+    __test__ = False  # pytest takes a class of this name for one of its own
+
+    expression: ast.expr
+    wanted: bool
+    scopes: tuple[ast.AST, ...] = ()
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What stands around a statement.
+
+    `tests` must all hold for it to run, `caught` are the exceptions that a `try` or `suppress` around it takes,
+    `certain` is False where a loop, a `try` or a `match` decides whether it runs.
+    """
+
+    tests: tuple[Test, ...] = ()
+    caught: frozenset[str] = frozenset()
+    certain: bool = True
+    scopes: tuple[ast.AST, ...] = ()
+
+    def under(self, expression: ast.expr, *, wanted: bool) -> Guard:
+        """Return this guard with one more condition."""
+        return replace(self, tests=(*self.tests, Test(expression, wanted, self.scopes)))
+
+    def catching(self, names: frozenset[str]) -> Guard:
+        """Return this guard for code whose exceptions of these names are caught."""
+        return replace(self, caught=self.caught | names, certain=False)
+
+    def inside(self, scope: ast.AST) -> Guard:
+        """Return this guard for what stands in an inner scope; a `try` around a function does not catch in it."""
+        caught = self.caught if isinstance(scope, ast.ClassDef) else frozenset()
+        return replace(self, scopes=(*self.scopes, scope), caught=caught)
+
+    @property
+    def uncertain(self) -> Guard:
+        """This guard for code that may not run."""
+        return replace(self, certain=False) if self.certain else self
+
+
+OPEN = Guard()
+"""The guard of a statement that nothing stands around."""
+
+
+def guarded(body: Sequence[ast.stmt], *, nested: bool = True) -> Iterator[tuple[ast.stmt, Guard]]:
+    """Yield every statement with its guard; those of functions and classes too if `nested`."""
+    pending: list[tuple[Sequence[ast.stmt], Guard]] = [(body, OPEN)]
+    while pending:
+        block, guard = pending.pop()
+        for statement in block:
+            yield statement, guard
+            if isinstance(statement, _SIMPLE):
+                continue  # most statements: nothing in them, nothing follows from them
+            if isinstance(statement, _DEFINITIONS):
+                if nested:
+                    pending.append((statement.body, guard.inside(statement)))
+            else:
+                pending.extend(_blocks(statement, guard))
+                guard = _onwards(statement, guard)
+
+
+def _blocks(statement: ast.stmt, guard: Guard) -> Iterator[tuple[Sequence[ast.stmt], Guard]]:
+    """Yield the blocks inside a compound statement, each with its guard."""
+    match statement:
+        case ast.If(test=test):
+            yield statement.body, guard.under(test, wanted=True)
+            yield statement.orelse, guard.under(test, wanted=False)
+        case ast.While(test=test):
+            yield statement.body, guard.uncertain.under(test, wanted=True)
+            yield statement.orelse, guard.uncertain
+        case ast.For() | ast.AsyncFor():
+            yield statement.body, guard.uncertain
+            yield statement.orelse, guard.uncertain
+        case ast.With() | ast.AsyncWith():
+            caught = _suppressed(statement)
+            yield statement.body, guard.catching(caught) if caught else guard
+        case ast.Try() | ast.TryStar():
+            yield statement.body, guard.catching(_handled(statement))
+            for handler in statement.handlers:
+                yield handler.body, guard.uncertain
+            yield statement.orelse, guard.uncertain
+            yield statement.finalbody, guard
+        case ast.Match():
+            for case in statement.cases:
+                yield case.body, guard.uncertain
+
+
+def _onwards(statement: ast.stmt, guard: Guard) -> Guard:
+    """Return the guard of what follows: code behind `if T: return` runs only where T is false."""
+    match statement:
+        case ast.Assert(test=test):
+            return guard.under(test, wanted=True)
+        case ast.If(test=test, body=body, orelse=orelse):
+            if _leaves(body):
+                return guard.under(test, wanted=False)
+            return guard.under(test, wanted=True) if _leaves(orelse) else guard
+        case _:
+            return guard
+
+
+def _leaves(block: Sequence[ast.stmt]) -> bool:
+    return bool(block) and isinstance(block[-1], _LEAVES)
+
+
+def _handled(statement: ast.Try | ast.TryStar) -> frozenset[str]:
+    names: frozenset[str] = frozenset()
+    for handler in statement.handlers:
+        names |= _EVERY_EXCEPTION if handler.type is None else _exceptions([handler.type])
+    return names
+
+
+def _suppressed(statement: ast.With | ast.AsyncWith) -> frozenset[str]:
+    names: frozenset[str] = frozenset()
+    for item in statement.items:
+        call = item.context_expr
+        if isinstance(call, ast.Call) and _last_name(call.func) == "suppress":
+            names |= _exceptions(call.args)
+    return names
+
+
+def _exceptions(expressions: Sequence[ast.expr]) -> frozenset[str]:
+    flat = [part for e in expressions for part in (e.elts if isinstance(e, ast.Tuple) else [e])]
+    return frozenset(_last_name(part) for part in flat)
+
+
+def _last_name(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
+
+
+@dataclass(frozen=True)
+class Import:
+    """One entry of an import statement.
+
+    `module` is the absolute dotted name, None where the dots lead out of the top package; `name` is what is
+    taken from it, None for `import MODULE`.
+    """
+
+    node: ast.Import | ast.ImportFrom
+    alias: ast.alias
+    module: str | None
+    name: str | None
+    guard: Guard
+
+    @property
+    def binds(self) -> str:
+        """The name that the entry binds."""
+        return imported_name(self.alias, from_import=self.name is not None)
+
+
+def module_name(path: str) -> str:
+    """Return the dotted name of a file: `vllm/worker/__init__.py` is `vllm.worker`."""
+    parts = PurePosixPath(path).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def package_of(path: str) -> str:
+    """Return the dotted name of the package that a file's relative imports start from, empty at the top."""
+    return ".".join(PurePosixPath(path).parent.parts)
+
+
+def absolute(module: str | None, level: int, package: str) -> str | None:
+    """Return the absolute name of `from ..module import x` in `package`, None where it leads out of the top."""
+    if not level:
+        return module or ""
+    parts = package.split(".") if package else []
+    if level > len(parts):
+        return None
+    return ".".join([*parts[: len(parts) - level + 1], *([module] if module else [])])
+
+
+def imports(tree: ast.Module, path: str) -> Iterator[Import]:
+    """Yield every entry of every import statement of a file, wherever it stands."""
+    package = package_of(path)
+    for statement, guard in guarded(tree.body):
+        yield from imports_of(statement, guard, package)
+
+
+def imports_of(statement: ast.stmt, guard: Guard, package: str) -> Iterator[Import]:
+    """Yield the entries of one statement, none if it is no import."""
+    match statement:
+        case ast.Import(names=aliases):
+            for alias in aliases:
+                yield Import(statement, alias, alias.name, None, guard)
+        case ast.ImportFrom(names=aliases, module=module, level=level):
+            for alias in aliases:
+                yield Import(statement, alias, absolute(module, level, package), alias.name, guard)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One place where a module gives a name a value.
+
+    `value` is the expression of a plain assignment, `imported` the import that binds it; both None otherwise.
+    """
+
+    name: str
+    statement: ast.stmt
+    guard: Guard
+    value: ast.expr | None = None
+    imported: Import | None = None
+
+
+@dataclass(frozen=True)
+class ModuleNames:
+    """What a module binds at top level, in the order of its statements, and its star imports."""
+
+    bindings: Mapping[str, tuple[Binding, ...]]
+    stars: tuple[Import, ...] = ()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.bindings
+
+
+@lru_cache(maxsize=1024)
+def module_names(source: Source) -> ModuleNames:
+    """Return what a file binds at top level; raise `Rejected` where it does not parse."""
+    found: dict[str, list[Binding]] = {}
+    stars: list[Import] = []
+    package = package_of(source.path)
+    has_walrus = ":=" in source.text
+    for statement, guard in guarded(source.tree.body, nested=False):
+        for binding in _bindings(statement, guard, package):
+            if binding.name == ANYTHING and binding.imported:
+                stars.append(binding.imported)
+            else:
+                found.setdefault(binding.name, []).append(binding)
+        for name in _inside(statement) if has_walrus else ():
+            found.setdefault(name, []).append(Binding(name, statement, guard))
+    return ModuleNames({name: tuple(_in_order(several)) for name, several in found.items()}, tuple(stars))
+
+
+def _in_order(several: list[Binding]) -> list[Binding]:
+    return sorted(several, key=lambda b: (b.statement.lineno, b.statement.col_offset))
+
+
+def _bindings(statement: ast.stmt, guard: Guard, package: str) -> Iterator[Binding]:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield Binding(name, statement, guard)
+        case ast.Import() | ast.ImportFrom():
+            for entry in imports_of(statement, guard, package):
+                yield Binding(entry.binds, statement, guard, imported=entry)
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=value)
+            | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+        ):
+            yield Binding(name, statement, guard, value=value)
+        case _:
+            handlers = {handler.name for handler in getattr(statement, "handlers", []) if handler.name}
+            for name in sorted(bound_by(statement) | handlers):
+                yield Binding(name, statement, guard)
+
+
+def _inside(statement: ast.stmt) -> Iterator[str]:
+    """Yield the names that `:=` binds inside a statement whose own binding is plain."""
+    if isinstance(statement, (*_DEFINITIONS, ast.Assign, ast.AnnAssign)):
+        for part in own_expressions(statement):
+            for node in ast.walk(part):
+                if isinstance(node, ast.NamedExpr) and isinstance(node.target, ast.Name):
+                    yield node.target.id
+
+
+def declared_global(tree: ast.Module) -> frozenset[str]:
+    """Return the names that functions of the module declare `global`: they may bind them at any time."""
+    names: set[str] = set()
+    for statement, guard in guarded(tree.body):
+        if guard.scopes and isinstance(statement, ast.Global):
+            names.update(statement.names)
+    return frozenset(names)

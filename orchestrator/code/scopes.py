@@ -1,0 +1,203 @@
+"""Definitions of a module by qualified name, and what counts as the body of each.
+
+A *definition* is the smallest unit whose change is tracked: a function with all that is in it, a class
+without its methods, or the module without its functions and classes (`<module>`).
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orchestrator.core.digest import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from orchestrator.code.source import Source
+
+MODULE = "<module>"
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+DefinitionNode = FunctionNode | ast.ClassDef
+ScopeNode = DefinitionNode | ast.Module
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True, order=True)
+class Definition:
+    """A definition's address: file and qualified name."""
+
+    file: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.file if self.name == MODULE else f"{self.file}:{self.name}"
+
+
+def definitions(tree: ast.Module) -> Iterator[tuple[str, DefinitionNode]]:
+    """Yield (qualified name, node) of every function and class, also inside `if`, `try`, `with` and loops."""
+    pending: list[tuple[str, ast.AST]] = [("", tree)]
+    while pending:
+        prefix, node = pending.pop()
+        inner: list[tuple[str, ast.AST]] = []
+        for child in _children(node):
+            if isinstance(child, _DEFINITIONS):
+                name = f"{prefix}{child.name}"
+                yield name, child
+                inner.append((f"{name}.", child))
+            else:
+                inner.append((prefix, child))
+        pending.extend(reversed(inner))
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements (and their carriers, such as except clauses) directly inside `node`."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        value = getattr(node, field, None)
+        if isinstance(value, list):
+            yield from value
+
+
+def find(tree: ast.Module, name: str | None) -> list[ScopeNode]:
+    """Return every definition of this qualified name; the module itself for None."""
+    if name is None:
+        return [tree]
+    return [node for found, node in definitions(tree) if found == name]
+
+
+def enclosing(tree: ast.Module, line: int) -> str:
+    """Return the qualified name of the definition that tracks changes in `line`, `<module>` if none does.
+
+    Inside a function that is the outermost function: what is nested in it changes with it.
+    """
+    best = MODULE
+    scope: ast.AST = tree
+    prefix = ""
+    while True:
+        inner = _definition_at(scope, line)
+        if inner is None:
+            return best
+        best = f"{prefix}{inner.name}"
+        if isinstance(inner, _FUNCTIONS):
+            return best
+        scope, prefix = inner, f"{best}."
+
+
+def _definition_at(scope: ast.AST, line: int) -> DefinitionNode | None:
+    pending = list(_children(scope))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, _DEFINITIONS):
+            if first_line(node) <= line <= (node.end_lineno or node.lineno):
+                return node
+        else:
+            pending.extend(_children(node))
+    return None
+
+
+def first_line(node: ast.stmt) -> int:
+    """Return the line of a statement's first token, its decorators included."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(d.lineno for d in decorators)])
+
+
+def outermost_function(tree: ast.Module, name: str) -> str:
+    """Return the definition that tracks `name`: itself or, if it is nested in a function, that function."""
+    known = dict(definitions(tree))
+    parts = name.split(".")
+    for end in range(1, len(parts) + 1):
+        candidate = ".".join(parts[:end])
+        if isinstance(known.get(candidate), _FUNCTIONS):
+            return candidate
+    return name
+
+
+def definition_digest(source: Source, name: str) -> str | None:
+    """Return the digest of a definition's normalised source, None where it does not exist.
+
+    Where a name is defined more than once, all its definitions together are one image.
+    """
+    nodes = find(source.tree, None if name == MODULE else name)
+    if not nodes:
+        return None
+    return digest("\n\n".join(normalised(source, node) for node in nodes).encode())
+
+
+def normalised(source: Source, node: ScopeNode) -> str:
+    """Return a definition's tokens in one spelling: no comments, no formatting, no matter which Python runs.
+
+    Definitions that are tracked on their own (a class's methods, a module's functions and classes) are left out.
+    """
+    lines = source.lines
+    if isinstance(node, ast.Module):
+        first, last = 1, len(lines)
+    else:
+        first, last = first_line(node), node.end_lineno or node.lineno
+    left_out: set[int] = set()
+    if not isinstance(node, _FUNCTIONS):
+        for inner in _tracked_apart(node):
+            left_out.update(range(first_line(inner), (inner.end_lineno or inner.lineno) + 1))
+    text = "".join("\n" if number in left_out else _plain(lines[number - 1]) for number in range(first, last + 1))
+    return " ".join(_tokens(text))
+
+
+def _plain(line: str) -> str:
+    return line.rstrip("\r\n") + "\n"
+
+
+def _tracked_apart(node: ast.AST) -> Iterator[DefinitionNode]:
+    for child in _children(node):
+        if isinstance(child, _DEFINITIONS):
+            yield child
+        else:
+            yield from _tracked_apart(child)
+
+
+_LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER, tokenize.ENCODING}
+
+
+def _tokens(text: str) -> Iterator[str]:
+    """Yield the tokens of a dedented or indented piece of code; an f-string is one token on every Python."""
+    start = getattr(tokenize, "FSTRING_START", None)
+    end = getattr(tokenize, "FSTRING_END", None)
+    lines = [f"{line}\n" for line in text.split("\n")]
+    depth = 0
+    opened = (0, 0)
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if start is not None and token.type == start:
+                opened = opened if depth else token.start
+                depth += 1
+            elif end is not None and token.type == end:
+                depth -= 1
+                if not depth:
+                    yield _between(lines, opened, token.end)
+            elif not depth and token.type not in _LAYOUT:
+                yield _spelling(token)
+    except (tokenize.TokenError, IndentationError):
+        yield text  # nothing that `ast` could read gets here; if something does, its spelling counts
+
+
+def _spelling(token: tokenize.TokenInfo) -> str:
+    match token.type:
+        case tokenize.INDENT:
+            return "<in>"
+        case tokenize.DEDENT:
+            return "<out>"
+        case tokenize.NEWLINE:
+            return "<nl>"
+        case _:
+            return token.string
+
+
+def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
+    if start[0] == end[0]:
+        return lines[start[0] - 1][start[1] : end[1]]
+    middle = lines[start[0] : end[0] - 1]
+    return lines[start[0] - 1][start[1] :] + "".join(middle) + lines[end[0] - 1][: end[1]]

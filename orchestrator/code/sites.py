@@ -1,0 +1,135 @@
+"""Sites and changes: where an edit applies and what it splices; what to say where there is no site, or too many."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orchestrator.code.holes import shown
+from orchestrator.code.patterns import find_matches
+from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from orchestrator.code.patterns import Captures, Match, Pattern
+    from orchestrator.code.scopes import ScopeNode
+    from orchestrator.code.source import Source, Splice
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where an edit applies or applied: its place, the definition around it, the code there, what holes took."""
+
+    place: Place
+    scope: str
+    code: str
+    captures: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """One splice with the nodes that it removes (none for an insertion) and the statements it brings."""
+
+    splice: Splice
+    removed: tuple[ast.AST, ...]
+    brought: tuple[ast.AST, ...]
+    neighbour: ast.stmt | None = None
+    """For an insertion: the statement that the new ones stand above or, with `below`, below."""
+    below: bool = False
+
+
+@dataclass(frozen=True)
+class Pending:
+    """The edit can be applied: these are its sites and changes."""
+
+    sites: tuple[Site, ...]
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Present:
+    """The code already is what the edit makes of it."""
+
+    sites: tuple[Site, ...]
+
+
+def counted(matches: Sequence[Match], count: int, source: Source) -> None:
+    """Raise `Rejected` (E405) unless there are exactly `count` matches."""
+    if len(matches) != count:
+        raise Rejected(too_many(source, [m.first for m in matches], count, "narrow the pattern"))
+
+
+def too_many(source: Source, nodes: Sequence[ast.AST], count: int, advice: str) -> Diagnostic:
+    """Return E405 with every site."""
+    lines = tuple(f"{source.place(node)}   {first_line_of(source, node)}" for node in nodes)
+    message = f"pattern matched {len(nodes)} site{'s' * (len(nodes) != 1)}, expected {count}"
+    return Diagnostic("E405", message, notes=("sites:", *lines), help=f"{advice}, or say count: {len(nodes)}")
+
+
+def gone(pattern: Pattern, source: Source, scope: ScopeNode) -> Diagnostic:
+    """Return "the pattern is gone" with the nearest code of the same kind, if any is at least half alike."""
+    text = shown(pattern.code.text)
+    elsewhere = find_matches(pattern, source.tree) if scope is not source.tree else []
+    message = f"pattern not found in {source.path}: {text.splitlines()[0].strip()}"
+    if elsewhere:
+        places = tuple(f"{source.place(m.first)}   {first_line_of(source, m.first)}" for m in elsewhere[:3])
+        return Diagnostic(
+            "E403", message, notes=("it matches elsewhere in the file:", *places), help="Correct `within:`."
+        )
+    near = _nearest(pattern, scope)
+    if near is None:
+        return Diagnostic("E403", message, notes=("no candidate",), help="The code may have moved to another file.")
+    place = source.place(near)
+    note = f"{place}   {first_line_of(source, near)}"
+    return Diagnostic(
+        "E403", message, notes=("nearest:", note), help="Compare, and write the pattern as the code is now."
+    )
+
+
+_HALF = 0.5
+
+
+def _nearest(pattern: Pattern, scope: ScopeNode) -> ast.AST | None:
+    wanted = "\n".join(ast.unparse(node) for node in pattern.nodes)
+    kind = ast.stmt if not pattern.is_expression else ast.expr
+    best: tuple[float, ast.AST | None] = (_HALF, None)
+    for node in ast.walk(scope):
+        if isinstance(node, kind) and node is not scope and not isinstance(node, ast.Name | ast.Constant):
+            matcher = difflib.SequenceMatcher(None, wanted, ast.unparse(node), autojunk=False)
+            if matcher.real_quick_ratio() > best[0] and matcher.quick_ratio() > best[0] and matcher.ratio() > best[0]:
+                best = (matcher.ratio(), node)
+    return best[1]
+
+
+def first_line_of(source: Source, node: ast.AST) -> str:
+    """Return the first line of a node's text, marked where more follows."""
+    text = source.segment(node).splitlines() or [""]
+    return text[0].strip() + (" …" if len(text) > 1 else "")
+
+
+def match_site(source: Source, match: Match) -> Site:
+    """Return the site of a match."""
+    return site_of(source, match.first, match.captures)
+
+
+def site_of(source: Source, node: ast.AST, captures: Captures) -> Site:
+    """Return the site of a node, with what holes took in one line each."""
+    taken = []
+    for name, value in sorted(captures.items()):
+        nodes = value if isinstance(value, tuple) else (value,)
+        text = (
+            value
+            if isinstance(value, str)
+            else " … ".join(first_line_of(source, n) for n in nodes if isinstance(n, ast.AST))
+        )
+        taken.append((name, text))
+    place = source.place(node)
+    return Site(place, "", first_line_of(source, node), tuple(taken))
+
+
+def site_notes(sites: Sequence[Site]) -> tuple[str, ...]:
+    """Return a line for each site, for a diagnostic's notes."""
+    return tuple(f"{site.place}   {site.code}" for site in sites)

@@ -1,0 +1,128 @@
+"""Transforms of the user's: one small file each, `Params` and `transform(module, params)`.
+
+libcst gives a transform the whole module. libcst drops some bytes in silence (a form feed, blanks before a
+colon), so a file that does not print back as it was is refused, never damaged.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import types
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+from pydantic import BaseModel
+
+from orchestrator.code.rewrite import Rewritten
+from orchestrator.code.sites import Site
+from orchestrator.code.source import Source
+from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
+from orchestrator.core.digest import digest
+
+if TYPE_CHECKING:
+    from orchestrator.code.edits import Transform
+
+
+@dataclass(frozen=True)
+class LoadedTransform:
+    """A transform file that was read: its parameters' model and its function."""
+
+    name: str
+    path: str
+    params: type[BaseModel]
+    function: Any
+
+
+def load_transform(name: str, path: str, content: bytes) -> LoadedTransform:
+    """Return the transform in `content`; raise `Rejected` (E220, E408) where it is not one."""
+    source = Source(path, content)
+    _ = source.tree  # what does not parse is reported with its place
+    module = types.ModuleType(f"_stages_{name}_{digest(content)[:12]}")
+    module.__file__ = path
+    sys.modules[module.__name__] = module  # pydantic looks annotations up there
+    namespace = module.__dict__
+    try:
+        exec(compile(source.text, path, "exec", dont_inherit=True), namespace)  # noqa: S102 - the user's own code
+    except Exception as error:  # noqa: BLE001 - whatever the user's module does at import
+        raise Rejected(_raised(path, error, "importing it")) from None
+    params, function = namespace.get("Params"), namespace.get("transform")
+    if not (isinstance(params, type) and issubclass(params, BaseModel)) or not callable(function):
+        message = "a transform file defines `class Params(BaseModel)` and `transform(module, params)`"
+        raise Rejected(Diagnostic("E220", message, Place(path), help="See `docs/guide.md`, transforms."))
+    return LoadedTransform(name, path, params, function)
+
+
+def run_transform(edit: Transform, source: Source, path: str) -> Rewritten | None:
+    """Return the source after the transform, None if it changes nothing.
+
+    Raises `Rejected`: E414 the file does not survive libcst, E415 the transform raises or returns something
+    else than a module, E406 it changes its own result again, E411 the result does not parse.
+    """
+    module = _module(source)
+    changed = _called(edit, module, path)
+    if changed.bytes == module.bytes:
+        return None
+    body = changed.bytes
+    raw = body if source.raw.startswith(b"\xef\xbb\xbf") == body.startswith(b"\xef\xbb\xbf") else source.raw[:3] + body
+    result = Source(source.path, raw)
+    try:
+        _ = result.tree
+    except Rejected as error:
+        found = error.diagnostics[0]
+        message = f"the transform's result does not parse: {found.message}"
+        raise Rejected(Diagnostic("E411", message, found.place, help=f"Mend `{path}`.")) from None
+    again = _called(edit, _module(result), path)
+    if again.bytes != changed.bytes:
+        help_ = "Let it leave code alone that it has changed already."
+        raise Rejected(Diagnostic("E406", "the transform changes its own result again", Place(path), help=help_))
+    lines = _changed_lines(source, result)
+    sites = tuple(Site(Place(source.path, r.start, 1), "", _line(result, r.start)) for r in lines)
+    return Rewritten(result, sites, tuple(lines))
+
+
+def _module(source: Source) -> cst.Module:
+    try:
+        module = cst.parse_module(source.raw)
+    except (cst.ParserSyntaxError, UnicodeDecodeError, RecursionError) as error:
+        message = f"libcst cannot read {source.path}: {str(error).splitlines()[0]}"
+        raise Rejected(Diagnostic("E414", message, Place(source.path), help="Write the change as an edit.")) from None
+    if module.bytes != source.raw:
+        message = f"libcst would not write {source.path} back as it is"
+        help_ = "Write the change as an edit: edits splice the text and keep every other byte."
+        raise Rejected(Diagnostic("E414", message, Place(source.path), help=help_))
+    return module
+
+
+def _called(edit: Transform, module: cst.Module, path: str) -> cst.Module:
+    try:
+        changed = edit.function(module, edit.params)
+    except Rejected:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the user's transform does
+        raise Rejected(_raised(path, error, "the transform")) from None
+    if not isinstance(changed, cst.Module):
+        message = f"transform `{edit.name}` returned {type(changed).__name__}, not a libcst Module"
+        raise Rejected(Diagnostic("E415", message, Place(path), help="Return the changed module."))
+    return changed
+
+
+def _raised(path: str, error: Exception, what: str) -> Diagnostic:
+    trace = error.__traceback__
+    line = 0
+    while trace:
+        if trace.tb_frame.f_code.co_filename == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    message = f"{what} raised {type(error).__name__}: {error}"
+    return Diagnostic("E415", message, Place(path, line, 1) if line else Place(path), help="Mend the transform.")
+
+
+def _changed_lines(before: Source, after: Source) -> list[range]:
+    matcher = difflib.SequenceMatcher(None, before.lines, after.lines, autojunk=False)
+    return [range(j1 + 1, j2 + 1) for tag, _, _, j1, j2 in matcher.get_opcodes() if tag != "equal" and j2 > j1]
+
+
+def _line(source: Source, number: int) -> str:
+    return source.lines[number - 1].strip() if number <= len(source.lines) else ""

@@ -1,0 +1,1 @@
+"""Trees, diagnostics and digests: what every layer speaks."""

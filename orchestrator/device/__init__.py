@@ -1,0 +1,1 @@
+"""Arithmetic over a device's facts: pure, units in the names."""

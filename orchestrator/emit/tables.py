@@ -1,0 +1,66 @@
+"""Tables for people, made from records and from nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_OUTCOME_STYLE = {"applied": "green", "already": "cyan", "skipped": "yellow", "failed": "bold red"}
+
+
+def stages_table(records: Iterable[Mapping[str, Any]]) -> Table:
+    """Return the table of stages: outcome, sites, files, checks, claim."""
+    table = Table(show_edge=False, pad_edge=False, header_style="bold")
+    table.add_column("stage", no_wrap=True)
+    table.add_column("outcome", no_wrap=True)
+    for name in ("sites", "files", "checks"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("claim")
+    for record in records:
+        if record.get("event") != "stage":
+            continue
+        outcome = str(record["outcome"])
+        files = [*record["files"], *record["artefacts"]]
+        table.add_row(
+            record["stage"],
+            Text(outcome, style=_OUTCOME_STYLE.get(outcome.split(" ", maxsplit=1)[0], "")),
+            str(len(record["sites"])),
+            str(len(files)),
+            checks_cell(record["checks"]),
+            record.get("reason") or claim_cell(record),
+        )
+    return table
+
+
+def checks_cell(checks: Iterable[Mapping[str, Any]]) -> str:
+    """Return `7/7`, or `6/7, 1 warns`."""
+    # A check is judged again on the final tree; that shows only where it came out otherwise.
+    rows = [row for row in checks if row["role"] != "final" or row["status"] == "fails"]
+    holds = sum(1 for row in rows if row["status"] != "fails")
+    warns = sum(1 for row in rows if row["status"] == "warns")
+    shown = f"{holds}/{len(rows)}" if rows else "-"
+    return f"{shown}, {warns} warns" if warns else shown
+
+
+def claim_cell(record: Mapping[str, Any]) -> str:
+    """Return a claim with what stands behind it."""
+    claim = record.get("claim")
+    if not claim:
+        return "-"
+    evidence = record.get("evidence")
+    return f"{claim} [evidence: {evidence}]" if evidence else f"{claim} (claimed, not measured)"
+
+
+def states_table(rows: Iterable[tuple[str, str, str]]) -> Table:
+    """Return the table of `verify`: stage, state, detail."""
+    table = Table(show_edge=False, pad_edge=False, header_style="bold")
+    for name in ("stage", "state", "detail"):
+        table.add_column(name, no_wrap=name != "detail")
+    for stage, state, detail in rows:
+        table.add_row(stage, state, detail)
+    return table

@@ -1,0 +1,259 @@
+"""Try one stage on a tree: a transaction. Either all of its edits are pending and applied, or all are there already.
+
+The state of every edit is derived from code. Where the chain knows the definition, its position decides;
+elsewhere the pattern does. A mix of applied and not is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from orchestrator.code.edits import Transform
+from orchestrator.code.locals import read_at, unbound_reads
+from orchestrator.code.rewrite import Rewritten, apply, examine
+from orchestrator.code.scopes import MODULE, Definition, definition_digest, definitions, enclosing, outermost_function
+from orchestrator.code.sites import Pending, Present
+from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
+from orchestrator.core.digest import digest
+from orchestrator.engine.outcome import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from orchestrator.checks.view import Sources
+    from orchestrator.code.sites import Site
+    from orchestrator.code.source import Source
+    from orchestrator.core.tree import Tree
+    from orchestrator.engine.lock import Chain
+    from orchestrator.engine.plan import PlannedDeploy, PlannedEdit, PlannedStage
+
+FILE = "<file>"
+"""The definition that stands for a file deployed as a whole."""
+
+
+@dataclass
+class Attempt:
+    """What trying a stage gave. `present` and `pending` name its parts (edits, deployed files) by state."""
+
+    sites: list[tuple[int, Site]] = field(default_factory=list)
+    written: dict[str, bytes] = field(default_factory=dict)
+    present: list[str] = field(default_factory=list)
+    pending: list[str] = field(default_factory=list)
+    touched: set[Definition] = field(default_factory=set)
+    faults: list[Diagnostic] = field(default_factory=list)
+
+    @property
+    def already_applied(self) -> bool:
+        """Whether every part of the stage is in the tree already."""
+        return not self.pending and not self.faults and bool(self.present)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What an attempt stands on: the tree now and before the run, parsed files, the chain, and who wrote what."""
+
+    tree: Tree
+    base: Tree
+    sources: Sources
+    chain: Chain | None
+    writers: Mapping[Definition, str]
+
+    def source(self, path: str, written: Mapping[str, bytes]) -> Source:
+        """Return a file as the attempt sees it; raise `Rejected` (E401) where it is gone."""
+        raw = written.get(path, self.tree.get(path))
+        if raw is None:
+            raise Rejected(_file_gone(path, self.tree))
+        return self.sources.get(path, raw)
+
+
+def attempt(stage: PlannedStage, ground: Ground) -> Attempt:
+    """Return what applying `stage` gives; faults are in the result, nothing is raised for bad input."""
+    state = _state_in_chain(stage, ground)
+    if state is not None:
+        return state
+    tried = Attempt()
+    for edit in stage.edits:
+        try:
+            _edit(edit, ground, tried)
+        except Rejected as error:
+            tried.faults.extend(_named(d, stage, edit, ground) for d in error.diagnostics)
+            break  # later edits of the stage may rest on this one
+    if not tried.faults:
+        for deploy in stage.deploys:
+            _deploy(deploy, ground, tried)
+    if tried.pending and tried.present and not tried.faults:
+        tried.faults.append(_mixed(stage, tried.present, tried.pending))
+    return tried
+
+
+def links(stage: str, tried: Attempt, ground: Ground) -> tuple[Link, ...]:
+    """Return the links that an applied attempt adds to the chain."""
+    found = []
+    for definition in sorted(tried.touched):
+        before = image(definition, ground.tree.get(definition.file), ground.sources)
+        after = image(definition, tried.written.get(definition.file), ground.sources)
+        if before != after:
+            found.append(Link(definition, stage, before, after))
+    return tuple(found)
+
+
+def image(definition: Definition, raw: bytes | None, sources: Sources) -> str | None:
+    """Return the digest of a definition in a file's bytes, None where file or definition is absent."""
+    if raw is None:
+        return None
+    if definition.name == FILE:
+        return digest(raw)
+    try:
+        return definition_digest(sources.get(definition.file, raw), definition.name)
+    except Rejected:
+        return digest(raw)
+
+
+def _state_in_chain(stage: PlannedStage, ground: Ground) -> Attempt | None:
+    """Return the finished attempt where the chain says that the stage is applied, or in part; None otherwise."""
+    chain_links = ground.chain.of_stage(stage.id) if ground.chain else ()
+    if not chain_links or ground.chain is None:
+        return None
+    tried = Attempt()
+    for link in chain_links:
+        current = image(link.definition, ground.tree.get(link.definition.file), ground.sources)
+        position = ground.chain.position(link, current)
+        if position is not None and position > ground.chain.index(link):
+            tried.present.append(str(link.definition))
+        else:
+            tried.pending.append(str(link.definition))
+    if not tried.present:
+        return None
+    if tried.pending:
+        tried.faults.append(_mixed(stage, tried.present, tried.pending))
+    return tried
+
+
+def _mixed(stage: PlannedStage, present: list[str], pending: list[str]) -> Diagnostic:
+    message = "the stage is in the tree in part: some of it is applied and some is not"
+    notes = (*(f"applied:     {part}" for part in present), *(f"not applied: {part}" for part in pending))
+    help_ = "Start from the base, or find out who wrote the applied part."
+    return Diagnostic("E413", message, stage.place, help_, notes)
+
+
+def _edit(planned: PlannedEdit, ground: Ground, tried: Attempt) -> None:
+    scoped = planned.edit
+    source = ground.source(scoped.file, tried.written)
+    name = f"edit {planned.number} in {scoped.file}"
+    if isinstance(scoped.edit, Transform):
+        from orchestrator.code.transforms import run_transform  # noqa: PLC0415 - libcst only where it is used
+
+        rewritten = run_transform(scoped.edit, source, planned.source)
+        if rewritten is None:
+            message = f"transform '{scoped.edit.name}' changes nothing in {scoped.file}"
+            help_ = (
+                "If it is applied already, `orchestrator lock` on the base makes that known; else its target is gone."
+            )
+            raise Rejected(Diagnostic("E416", message, help=help_))
+        _take(rewritten, source, name, planned, tried)
+        tried.touched.update(_changed_definitions(source, rewritten.source))
+        return
+    state = examine(scoped.edit, source, scoped.within)
+    match state:
+        case Present(sites=sites):
+            tried.present.append(name)
+            tried.sites.extend((planned.number, _scoped(site, source)) for site in sites)
+        case Pending():
+            rewritten = apply(scoped.edit, source, scoped.within, state)
+            _take(rewritten, source, name, planned, tried)
+            for site in rewritten.sites:
+                tried.touched.add(Definition(scoped.file, enclosing(source.tree, site.place.line)))
+            for lines in rewritten.new_lines:
+                tried.touched.update(Definition(scoped.file, enclosing(rewritten.source.tree, line)) for line in lines)
+
+
+def _take(rewritten: Rewritten, source: Source, name: str, planned: PlannedEdit, tried: Attempt) -> None:
+    lines = [range(site.place.line, site.place.line + 1) for site in rewritten.sites]
+    unbound = unbound_reads(rewritten.source, rewritten.new_lines, read_at(source, lines))
+    if unbound:
+        raise Rejected(unbound)
+    tried.pending.append(name)
+    tried.sites.extend((planned.number, _scoped(site, source)) for site in rewritten.sites)
+    tried.written[rewritten.source.path] = rewritten.source.raw
+
+
+def _scoped(site: Site, source: Source) -> Site:
+    return dataclasses.replace(site, scope=enclosing(source.tree, site.place.line))
+
+
+def _changed_definitions(before: Source, after: Source) -> set[Definition]:
+    names = {MODULE, *(n for n, _ in definitions(before.tree)), *(n for n, _ in definitions(after.tree))}
+    return {
+        Definition(before.path, outermost_function(after.tree, name))
+        for name in names
+        if definition_digest(before, name) != definition_digest(after, name)
+    }
+
+
+def _deploy(deploy: PlannedDeploy, ground: Ground, tried: Attempt) -> None:
+    name = f"file {deploy.to}"
+    current = tried.written.get(deploy.to, ground.tree.get(deploy.to))
+    definition = Definition(deploy.to, FILE)
+    writer = next((stage for d, stage in ground.writers.items() if d.file == deploy.to), None)
+    if current == deploy.content:
+        if writer is None:
+            tried.present.append(name)
+        return
+    if current is not None and deploy.replaces is None:
+        by = f"; stage '{writer}' wrote it" if writer else ""
+        message = f"{deploy.to} exists already{by}"
+        help_ = "Say `replaces:` with the reason if the whole file is meant to go, or change it by edits."
+        tried.faults.append(Diagnostic("E417", message, deploy.place, help_))
+        return
+    tried.pending.append(name)
+    tried.written[deploy.to] = deploy.content
+    tried.touched.add(definition)
+
+
+def _file_gone(path: str, tree: Tree) -> Diagnostic:
+    name = PurePosixPath(path).name
+    same = [other for other in tree if PurePosixPath(other).name == name]
+    help_ = f"A file of that name is at {', '.join(sorted(same)[:3])}." if same else did_you_mean(path, tree)
+    if help_.startswith("known:"):
+        help_ = "The base has no file like it."
+    return Diagnostic("E401", f"{path} is not in the tree", help=help_)
+
+
+def _named(found: Diagnostic, stage: PlannedStage, planned: PlannedEdit, ground: Ground) -> Diagnostic:
+    """Complete a diagnostic: its place in the YAML, where the code stands, and who last wrote the definition."""
+    scoped = planned.edit
+    message = found.message
+    notes = found.notes
+    if found.place is not None and found.place.file != planned.place.file:
+        notes = (*notes, f"at {found.place}")
+    writer = _writer(scoped.file, scoped.within, ground)
+    code = found.code
+    if writer is not None:
+        notes = (*notes, f"last written by stage '{writer}'")
+        if code in {"E402", "E403"} and _matched_before(planned, ground):
+            code = "E404"
+            message = f"{message}: it was there in the base, stage '{writer}' rewrote it"
+    return dataclasses.replace(found, code=code, message=message, notes=notes, place=planned.place, stage=stage.id)
+
+
+def _writer(file: str, within: str | None, ground: Ground) -> str | None:
+    names = [within] if within else [d.name for d in ground.writers if d.file == file]
+    parts = within.split(".") if within else []
+    names += [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)] + [FILE, MODULE]
+    return next(
+        (ground.writers[Definition(file, n)] for n in names if n and Definition(file, n) in ground.writers), None
+    )
+
+
+def _matched_before(planned: PlannedEdit, ground: Ground) -> bool:
+    scoped = planned.edit
+    raw = ground.base.get(scoped.file)
+    if raw is None or isinstance(scoped.edit, Transform):
+        return False
+    try:
+        return isinstance(examine(scoped.edit, ground.sources.get(scoped.file, raw), scoped.within), Pending)
+    except Rejected:
+        return False

@@ -1,0 +1,171 @@
+"""From the bytes of `pipeline.yaml` to a validated pipeline with its values filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.checks.catalogue import CHECKS
+from orchestrator.code.holes import interpolate
+from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, did_you_mean
+from orchestrator.engine.model import Pipeline
+from orchestrator.spec.document import Document, read_document
+from orchestrator.spec.edits import EDITS
+from orchestrator.spec.model import code_fields
+from orchestrator.spec.target import Target, load_target
+from orchestrator.spec.validate import misread, validated
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+Read = Callable[[str], bytes]
+"""Brings a workspace file by its path; raises `Rejected`."""
+
+_TAGGED: dict[str, Mapping[str, type[BaseModel]]] = {"op": EDITS, "check": CHECKS}
+_KNOWN: dict[str, type[BaseModel]] = {**EDITS, **CHECKS}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the command line says about a pipeline: a variant, and parameters as YAML scalars."""
+
+    variant: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    target: str | None = None
+    """Another target file than the one the pipeline names."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A valid pipeline, its target, the values that YAML may refer to, and the document for places."""
+
+    pipeline: Pipeline
+    target: Target
+    values: Mapping[str, Any]
+    document: Document
+
+    def place(self, stage: int, *path: str | int) -> Place:
+        """Return where a part of stage number `stage` stands in the YAML."""
+        return self.document.place(("stages", stage, *path))
+
+
+def load(name: str, content: bytes, read: Read, choice: Choice | None = None) -> Loaded:
+    """Return the pipeline in `content` with the parameters of `choice`; raise `Rejected` with all faults found.
+
+    Reading stops at the first step that finds faults; within a step all are collected.
+    """
+    choice = choice or Choice()
+    document = read_document(name, content)
+    if not isinstance(document.data, dict):
+        help_ = "Start with `version: 1`; `orchestrator init` writes a starter."
+        raise Rejected(Diagnostic("E103", "the document is not a mapping", document.place(()), help=help_))
+    wrong = misread(document)
+    if wrong:
+        raise Rejected(wrong)
+    params = _params(document, choice)
+    target = _target(document, read, choice.target)
+    values: dict[str, Any] = {f"params.{key}": value for key, value in params.items()} | target.values()
+    data = {**document.data, "stages": _filled(document, values, target.unknown())}
+    if isinstance(data.get("params"), dict):
+        data["params"] = params
+    pipeline = validated(Pipeline, data, document, _KNOWN)
+    return Loaded(pipeline, target, values, document)
+
+
+def _params(document: Document, choice: Choice) -> dict[str, Any]:
+    """Return the parameters: those of the document, those of the variant, those of the command line."""
+    data = document.data
+    params = dict(data["params"]) if isinstance(data.get("params"), dict) else {}
+    variants = data["variants"] if isinstance(data.get("variants"), dict) else {}
+    faults = []
+    for variant, changes in variants.items():
+        for key in changes if isinstance(changes, dict) else ():
+            if key not in params:
+                place = document.place(("variants", variant, key), key=True)
+                message = f"variant '{variant}' sets '{key}', which is not a parameter"
+                faults.append(Diagnostic("E201", message, place, help=did_you_mean(key, params)))
+    if choice.variant is not None and choice.variant not in variants:
+        message = f"no variant '{choice.variant}'"
+        faults.append(
+            Diagnostic("E202", message, document.place(("variants",)), help=did_you_mean(choice.variant, variants))
+        )
+    if faults:
+        raise Rejected(faults)
+    changed = {**params, **(variants.get(choice.variant or "") or {})}
+    for key, text in choice.settings.items():
+        changed[key] = _setting(document, params, key, text)
+    return changed
+
+
+def _setting(document: Document, params: Mapping[str, Any], key: str, text: str) -> Any:  # noqa: ANN401 - a scalar
+    if key not in params:
+        message = f"--set {key}: there is no such parameter"
+        raise Rejected(Diagnostic("E201", message, document.place(("params",)), help=did_you_mean(key, params)))
+    try:
+        read = read_document(f"--set {key}", text.encode())
+        value = text if isinstance(params[key], str) else read.data
+    except Rejected:
+        value = text
+    old = params[key]
+    number = isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool)
+    if type(value) is not type(old) and not number:
+        message = f"--set {key}={text}: a value of type {type(old).__name__} is expected, as in {old!r}"
+        help_ = "Give a value of the same type as the default in `params:`."
+        raise Rejected(Diagnostic("E203", message, document.place(("params", key)), help=help_))
+    return value
+
+
+def _target(document: Document, read: Read, other: str | None) -> Target:
+    path = other if other is not None else document.data.get("target")
+    if not isinstance(path, str):
+        message = "`target` names the file with the target's facts"
+        raise Rejected(
+            Diagnostic("E111", message, document.place(("target",)), help="Add `target: targets/NAME.yaml`.")
+        )
+    try:
+        content = read(path)
+    except Rejected as error:
+        raise Rejected(d.at(document.place(("target",))) for d in error.diagnostics) from None
+    return load_target(path, content, read)
+
+
+def _filled(document: Document, values: Mapping[str, Any], unknown: frozenset[str]) -> Any:  # noqa: ANN401 - plain data
+    faults: list[Diagnostic] = []
+
+    def fill(data: Any, path: tuple[str | int, ...], code: frozenset[str]) -> Any:  # noqa: ANN401 - plain data
+        if isinstance(data, list):
+            return [fill(item, (*path, i), code) for i, item in enumerate(data)]
+        if isinstance(data, dict):
+            inside = _code_keys(data)
+            return {
+                key: value if key in inside and isinstance(value, str) else fill(value, (*path, key), inside)
+                for key, value in data.items()
+            }
+        if isinstance(data, str) and "${" in data:
+            try:
+                return interpolate(data, values)
+            except Rejected as error:
+                faults.extend(_explained(d, unknown).at(document.place(path)) for d in error.diagnostics)
+        return data
+
+    filled = fill(document.data.get("stages"), ("stages",), frozenset())
+    if faults:
+        raise Rejected(faults)
+    return filled
+
+
+def _explained(found: Diagnostic, unknown: frozenset[str]) -> Diagnostic:
+    name = found.message.partition("${")[2].partition("}")[0]
+    if name not in unknown:
+        return found
+    message = f"`${{{name}}}` is unknown: the target says so, and nothing is computed from it"
+    return Diagnostic("E204", message, help="Measure it and enter it in the target, or do without it.")
+
+
+def _code_keys(data: Mapping[str, Any]) -> frozenset[str]:
+    for tag, models in _TAGGED.items():
+        model = models.get(str(data.get(tag)))
+        if model is not None:
+            return code_fields(model)
+    return frozenset()

@@ -1,0 +1,376 @@
+"""The plan: stages in order, every pattern, template and transform compiled, every source read.
+
+All that can be known without a source tree is known here; a plan that exists is valid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from orchestrator.checks.view import Facts
+from orchestrator.code.edits import Assign, Delete, Import, Insert, Replace, ScopedEdit, Transform
+from orchestrator.code.patterns import compile_pattern
+from orchestrator.code.source import Source, parse_python
+from orchestrator.code.template import compile_template
+from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity, did_you_mean
+from orchestrator.core.digest import digest, digest_data
+from orchestrator.engine.graph import ancestors, order
+from orchestrator.spec.edits import AssignEdit, DeleteEdit, ImportEdit, InsertEdit, ReplaceEdit, TransformEdit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from orchestrator.checks.base import Check
+    from orchestrator.code.edits import Edit
+    from orchestrator.code.transforms import LoadedTransform
+    from orchestrator.engine.load import Loaded, Read
+    from orchestrator.engine.model import Stage
+    from orchestrator.spec.edits import AnyEdit
+    from orchestrator.spec.target import Target
+
+
+@dataclass(frozen=True)
+class PlannedEdit:
+    """A compiled edit, the number it has in its stage (from 1), and where it stands in the YAML."""
+
+    number: int
+    edit: ScopedEdit
+    place: Place
+    source: str = ""
+    """For a transform: the file of the workspace that it comes from."""
+
+
+@dataclass(frozen=True)
+class PlannedDeploy:
+    """A file to put into the tree."""
+
+    source: str
+    to: str
+    content: bytes
+    replaces: str | None
+    place: Place
+
+
+@dataclass(frozen=True)
+class PlannedRender:
+    """A template to render into an artefact."""
+
+    template: str
+    to: str
+    text: str
+    schema: str | None
+    place: Place
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """A stage, ready to run. `digest` names it and everything that leads to it."""
+
+    stage: Stage
+    edits: tuple[PlannedEdit, ...]
+    deploys: tuple[PlannedDeploy, ...]
+    renders: tuple[PlannedRender, ...]
+    place: Place
+    digest: str
+
+    @property
+    def id(self) -> str:
+        """The stage's id."""
+        return self.stage.id
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a run needs besides the tree."""
+
+    name: str
+    target: Target
+    facts: Facts
+    values: Mapping[str, Any]
+    stages: tuple[PlannedStage, ...]
+    ancestors: Mapping[str, frozenset[str]]
+    sources: Mapping[str, str]
+    """Workspace file → digest: templates, deployed files, transforms."""
+    read: Callable[[str], bytes]
+    warnings: tuple[Diagnostic, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """The digest of all stages as they will run."""
+        return digest_data([stage.digest for stage in self.stages])
+
+
+def make_plan(loaded: Loaded, read: Read) -> Plan:
+    """Return the plan of a loaded pipeline; raise `Rejected` with every fault found."""
+    stages = loaded.pipeline.stages
+    ids = order(stages, loaded.place)
+    index = {stage.id: i for i, stage in enumerate(stages)}
+    compiler = _Compiler(loaded, read)
+    planned: dict[str, PlannedStage] = {}
+    for id_ in ids:
+        stage = stages[index[id_]]
+        before = [planned[need].digest for need in sorted(stage.needs)]
+        planned[id_] = compiler.stage(index[id_], stage, before)
+    compiler.checks_name_stages(stages, set(ids))
+    if any(d.severity is Severity.ERROR for d in compiler.found):
+        raise Rejected(compiler.found)
+    return Plan(
+        name=loaded.pipeline.name,
+        target=loaded.target,
+        facts=facts_of(loaded.target, loaded.values),
+        values=loaded.values,
+        stages=tuple(planned[id_] for id_ in ids),
+        ancestors=ancestors(stages),
+        sources=compiler.sources,
+        read=read,
+        warnings=tuple(compiler.found),
+    )
+
+
+def facts_of(target: Target, values: Mapping[str, Any]) -> Facts:
+    """Return what checks and house rules need of a target."""
+    major, minor = target.image.python.split(".")
+    return Facts(
+        python=(int(major), int(minor)),
+        roots={root: tuple(paths) for root, paths in target.roots.items()},
+        packages=frozenset(target.packages),
+        vendor_modules={name: tuple(names) for name, names in target.vendor_modules.items()},
+        constants=dict(target.constants),
+        mounts=tuple(target.mounts),
+        values=dict(values),
+    )
+
+
+class _Compiler:
+    """Compiles stages and collects what is wrong with them."""
+
+    def __init__(self, loaded: Loaded, read: Read) -> None:
+        self.loaded = loaded
+        self.read_file = read
+        self.found: list[Diagnostic] = []
+        self.sources: dict[str, str] = {}
+        self.transforms: dict[str, LoadedTransform] = {}
+
+    def stage(self, index: int, stage: Stage, before: list[str]) -> PlannedStage:
+        here = len(self.found)
+        edits = [self.edit(index, i, edit) for i, edit in enumerate(stage.edits)]
+        deploys = [self.deploy(index, i, stage) for i in range(len(stage.deploy))]
+        renders = [self.render(index, i, stage) for i in range(len(stage.render))]
+        self.patterns_of_checks(index, stage)
+        self.found[here:] = [d.in_stage(stage.id) for d in self.found[here:]]
+        files = [d.source for d in stage.deploy] + [r.template for r in stage.render]
+        files += [e.source for e in edits if e and e.source]
+        identity = {
+            "stage": stage.model_dump(mode="json", by_alias=True),
+            "values": {k: v for k, v in self.loaded.values.items() if f"${{{k}}}" in _text_of(stage) or stage.render},
+            "files": {file: self.sources.get(file, "") for file in files},
+            "before": before,
+        }
+        return PlannedStage(
+            stage,
+            tuple(e for e in edits if e),
+            tuple(d for d in deploys if d),
+            tuple(r for r in renders if r),
+            self.loaded.place(index, "id"),
+            digest_data(identity),
+        )
+
+    def edit(self, stage: int, number: int, edit: AnyEdit) -> PlannedEdit | None:
+        path = ("edits", number)
+        place = self.loaded.place(stage, *path)
+        ok = self.target_path(edit.file, self.loaded.place(stage, *path, "file"))
+        try:
+            compiled, source = self.compiled(edit, lambda key: self.loaded.place(stage, *path, key))
+        except Rejected as error:
+            self.found.extend(d.at(place) for d in error.diagnostics)
+            return None
+        key = next(k for k in ("match", "name", "code", "use") if hasattr(edit, k))
+        scoped = ScopedEdit(edit.file, edit.within, compiled)
+        return PlannedEdit(number + 1, scoped, self.loaded.place(stage, *path, key), source) if ok else None
+
+    def compiled(self, edit: AnyEdit, place: Callable[[str], Place]) -> tuple[Edit, str]:
+        known = self.loaded.values
+        pattern = _at(place, compile_pattern)
+        template = _at(place, compile_template)
+        match edit:
+            case AssignEdit():
+                old = pattern("from", edit.from_, known) if edit.from_ is not None else None
+                value = template("value", edit.value, known, old.holes if old else frozenset())
+                _one_expression(value.is_expression, place("value"))
+                return Assign(pattern("name", edit.name, known), old, value), ""
+            case ReplaceEdit():
+                found = pattern("match", edit.match, known)
+                return Replace(found, template("with", edit.with_, known, found.holes), edit.count), ""
+            case DeleteEdit():
+                return Delete(pattern("match", edit.match, known), edit.count), ""
+            case InsertEdit():
+                return self.insert(edit, place), ""
+            case ImportEdit():
+                code = template("code", edit.code, known, frozenset())
+                _only_imports(code.nodes, place("code"))
+                return Import(code), ""
+            case TransformEdit():
+                return self.transform(edit, place)
+
+    def insert(self, edit: InsertEdit, place: Callable[[str], Place]) -> Insert:
+        known = self.loaded.values
+        code = _at(place, compile_template)("code", edit.code, known, frozenset())
+        if edit.before is not None:
+            return Insert("before", _at(place, compile_pattern)("before", edit.before, known), code)
+        if edit.after is not None:
+            return Insert("after", _at(place, compile_pattern)("after", edit.after, known), code)
+        return Insert(edit.at or "end", None, code)
+
+    def transform(self, edit: TransformEdit, place: Callable[[str], Place]) -> tuple[Transform, str]:
+        from orchestrator.code.transforms import load_transform  # noqa: PLC0415 - libcst only where it is used
+
+        path = f"stages/{edit.use}.py"
+        if path not in self.transforms:
+            content = self.source(path, place("use"), "E221")
+            self.transforms[path] = load_transform(edit.use, path, content)
+        loaded = self.transforms[path]
+        try:
+            params = loaded.params.model_validate(edit.params)
+        except ValidationError as error:
+            raise Rejected(_wrong_params(edit, loaded, error, place)) from None
+        return Transform(edit.use, loaded.function, params), path
+
+    def deploy(self, stage: int, number: int, model: Stage) -> PlannedDeploy | None:
+        deploy = model.deploy[number]
+        place = self.loaded.place(stage, "deploy", number, "source")
+        ok = self.target_path(deploy.to, self.loaded.place(stage, "deploy", number, "to"))
+        try:
+            content = self.source(deploy.source, place)
+            if deploy.to.endswith(".py"):
+                _python_source(deploy.source, content, facts_of(self.loaded.target, {}).python)
+        except Rejected as error:
+            self.found.extend(d.at(place) for d in error.diagnostics)
+            return None
+        return PlannedDeploy(deploy.source, deploy.to, content, deploy.replaces, place) if ok else None
+
+    def render(self, stage: int, number: int, model: Stage) -> PlannedRender | None:
+        render = model.render[number]
+        place = self.loaded.place(stage, "render", number, "template")
+        try:
+            text = self.source(render.template, place).decode("utf-8")
+        except Rejected as error:
+            self.found.extend(d.at(place) for d in error.diagnostics)
+            return None
+        except UnicodeDecodeError:
+            message = f"template '{render.template}' is not UTF-8"
+            self.found.append(Diagnostic("E125", message, place, help="Save it as UTF-8."))
+            return None
+        return PlannedRender(render.template, render.to, text, render.schema_, place)
+
+    def source(self, path: str, place: Place, missing: str = "E120") -> bytes:
+        try:
+            content = self.read_file(path)
+        except Rejected as error:
+            first = error.diagnostics[0]
+            code = missing if first.code == "E120" else first.code
+            raise Rejected(Diagnostic(code, first.message, place, help=first.help)) from None
+        self.sources[path] = digest(content)
+        return content
+
+    def target_path(self, path: str, place: Place) -> bool:
+        """Check that a path lies in one of the target's package roots and under no runtime mount."""
+        pure = PurePosixPath(path)
+        target = self.loaded.target
+        mount = next((m for m in target.mounts if pure.is_absolute() and pure.is_relative_to(m)), None)
+        root = pure.parts[0] if pure.parts else ""
+        if mount:
+            message = f"'{path}' lies under the runtime mount {mount}: it does not exist while the image is built"
+            fault = Diagnostic("E505", message, place, help="Do this when the container starts, not in the image.")
+        elif pure.is_absolute() or ".." in pure.parts or "\\" in path or str(pure) != path:
+            message = f"target path '{path}' is not a plain path below a package root"
+            help_ = f"Write it as {next(iter(target.roots))}/…, without `..`, `//` and a leading `/`."
+            fault = Diagnostic("E130", message, place, help=help_)
+        elif root not in target.roots:
+            message = f"'{root}' is not a package root of target '{target.name}'"
+            fault = Diagnostic("E131", message, place, help=did_you_mean(root, target.roots))
+        elif len(pure.parts) == 1:
+            fault = Diagnostic("E130", f"'{path}' is a package root, not a file in it", place, help="Name a file.")
+        else:
+            return True
+        self.found.append(fault)
+        return False
+
+    def patterns_of_checks(self, index: int, stage: Stage) -> None:
+        """Compile the code in checks once, so that a mistyped pattern fails at load."""
+        for key in ("when", "pre", "post"):
+            for i, check in enumerate(getattr(stage, key) or ()):
+                self.found.extend(self.faults_of_check(check, (index, key, i)))
+
+    def faults_of_check(self, check: Check, path: tuple[int, str, int]) -> Iterable[Diagnostic]:
+        from orchestrator.spec.model import code_fields  # noqa: PLC0415 - beside its only use
+
+        dumped = check.model_dump(by_alias=True, exclude_none=True)
+        for field in sorted(code_fields(type(check))):
+            text = dumped.get(field)
+            if isinstance(text, str):
+                try:
+                    compile_pattern(text, self.loaded.values)
+                except Rejected as error:
+                    yield from (d.at(self.loaded.place(*path, field)) for d in error.diagnostics)
+
+    def checks_name_stages(self, stages: list[Stage], ids: set[str]) -> None:
+        for index, stage in enumerate(stages):
+            for i, check in enumerate(stage.post):
+                if check.until is not None and check.until not in ids:
+                    place = self.loaded.place(index, "post", i, "until")
+                    message = f"`until: {check.until}` names no stage"
+                    self.found.append(
+                        Diagnostic("E211", message, place, did_you_mean(check.until, ids), stage=stage.id)
+                    )
+
+
+def _at(place: Callable[[str], Place], compiler: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a compiler so that its diagnostics get the place of the YAML key that it compiles."""
+
+    def compiled(key: str, *args: Any) -> Any:  # noqa: ANN401 - passes through
+        try:
+            return compiler(*args)
+        except Rejected as error:
+            raise Rejected(d.at(place(key)) for d in error.diagnostics) from None
+
+    return compiled
+
+
+def _one_expression(is_expression: bool, place: Place) -> None:  # noqa: FBT001 - reads as a sentence
+    if not is_expression:
+        raise Rejected(Diagnostic("E206", "a value is one expression", place, help="Write what stands behind the `=`."))
+
+
+def _only_imports(nodes: Iterable[Any], place: Place) -> None:
+    import ast  # noqa: PLC0415 - beside its only use
+
+    if not all(isinstance(node, ast.Import | ast.ImportFrom) for node in nodes):
+        help_ = "Write `import x` or `from x import y`; other code goes into `op: insert`."
+        raise Rejected(Diagnostic("E206", "not an import statement", place, help=help_))
+
+
+def _wrong_params(
+    edit: TransformEdit, loaded: LoadedTransform, error: ValidationError, place: Callable[[str], Place]
+) -> list[Diagnostic]:
+    found = []
+    for fault in error.errors(include_url=False):
+        key = ".".join(str(part) for part in fault["loc"])
+        fields = list(loaded.params.model_fields)
+        help_ = did_you_mean(key, fields) if fault["type"] == "extra_forbidden" else f"It takes: {', '.join(fields)}."
+        message = f"transform '{edit.use}', parameter '{key}': {fault['msg']}"
+        found.append(Diagnostic("E222", message, place("params"), help=help_))
+    return found
+
+
+def _python_source(path: str, content: bytes, python: tuple[int, int]) -> None:
+    if b"\0" in content:
+        raise Rejected(Diagnostic("E125", f"'{path}' is binary, not Python", help="Deploy the source file."))
+    parse_python(Source(path, content).text, path, python)
+
+
+def _text_of(stage: Stage) -> str:
+    return stage.model_dump_json(by_alias=True)

@@ -1,0 +1,322 @@
+"""Fold the stages over a tree. Pure: bytes in, verdicts and bytes out."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.checks.house import judge_house_rules
+from orchestrator.checks.run_config import RunConfigFits
+from orchestrator.checks.verdict import Status
+from orchestrator.checks.view import Sources, View
+from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity
+from orchestrator.engine.attempt import Ground, attempt, image, links
+from orchestrator.engine.outcome import (
+    AlreadyApplied,
+    Applied,
+    Failed,
+    Fit,
+    Judged,
+    Link,
+    Run,
+    Skipped,
+    StageResult,
+    outcome_name,
+)
+from orchestrator.engine.templates import render_template
+from orchestrator.engine.write_sets import unordered_writers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from orchestrator.checks.base import Check
+    from orchestrator.code.scopes import Definition
+    from orchestrator.core.tree import Tree
+    from orchestrator.engine.attempt import Attempt
+    from orchestrator.engine.lock import Chain, Lock
+    from orchestrator.engine.outcome import CheckRole
+    from orchestrator.engine.plan import Plan, PlannedStage
+
+
+def run(plan: Plan, base: Tree, lock: Lock | None = None, chain: Chain | None = None) -> Run:
+    """Return the finished run of `plan` on `base`. See `events`."""
+    for event in events(plan, base, lock, chain):
+        if isinstance(event, Run):
+            return event
+    raise AssertionError("a run ends with its Run")
+
+
+def events(plan: Plan, base: Tree, lock: Lock | None = None, chain: Chain | None = None) -> Iterator[StageResult | Run]:
+    """Yield each stage's result as it is known, then the run.
+
+    `lock` says which definitions are exact; `chain`, if given, says where each definition of a tree that is
+    not the base stands, so that a patched tree is known as one. Nothing is raised for bad input.
+    """
+    fold = _Fold(plan, base, lock, chain)
+    for stage in plan.stages:
+        result = fold.stage(stage)
+        fold.take(result)
+        yield result
+    yield fold.finish()
+
+
+class _Fold:
+    """The state between two stages: tree, artefacts, who wrote what."""
+
+    def __init__(self, plan: Plan, base: Tree, lock: Lock | None, chain: Chain | None) -> None:
+        self.plan = plan
+        self.base = base
+        self.tree = base
+        self.lock = lock
+        self.chain = chain
+        self.sources = Sources()
+        self.artefacts: dict[str, bytes] = {}
+        self.writers: dict[Definition, str] = {}
+        self.results: dict[str, StageResult] = {}
+
+    # --- one stage ---
+
+    def stage(self, planned: PlannedStage) -> StageResult:
+        reason = self.switched_off(planned)
+        if reason is not None:
+            return StageResult(planned, Skipped(reason))
+        gates = tuple(self.judged("when", planned.stage.when or (), self.view()))
+        closed = [j for j in gates if not j.verdict.holds]
+        if closed:
+            reason = f"when: {closed[0].check} {closed[0].subject}: {closed[0].verdict.evidence}"
+            return StageResult(planned, Skipped(reason), judged=gates)
+        ground = Ground(self.tree, self.base, self.sources, self.chain, self.writers)
+        tried = attempt(planned, ground)
+        if tried.faults:
+            return self.failed(planned, tried, tried.faults, gates)
+        try:
+            artefacts = self.rendered(planned)
+        except Rejected as error:
+            return self.failed(planned, tried, [d.at(planned.place) for d in error.diagnostics], gates)
+        if tried.already_applied:
+            judged = tuple(self.judged("post", planned.stage.post, self.view()))
+            return StageResult(
+                planned, AlreadyApplied(), tuple(tried.sites), artefacts=artefacts, judged=(*gates, *judged)
+            )
+        return self.applied(planned, tried, ground, artefacts, gates)
+
+    def switched_off(self, planned: PlannedStage) -> str | None:
+        if not planned.stage.enabled:
+            return "enabled: false"
+        for need in planned.stage.needs:
+            result = self.results[need]
+            if not result.in_effect:
+                return f"needs '{need}', which is {outcome_name(result.outcome)}"
+        return None
+
+    def applied(
+        self,
+        planned: PlannedStage,
+        tried: Attempt,
+        ground: Ground,
+        artefacts: dict[str, bytes],
+        gates: tuple[Judged, ...],
+    ) -> StageResult:
+        before = self.view()
+        pre = tuple(self.judged("pre", planned.stage.pre, before))
+        after = View(
+            self.tree.with_files(tried.written),
+            self.base,
+            self.plan.facts,
+            {**self.artefacts, **artefacts},
+            self.sources,
+        )
+        post = tuple(self.roles(planned, before, after))
+        judged = (*gates, *pre, *post, *self.implied(planned, after))
+        faults = [_check_fault("E520", "pre-check", planned, j) for j in pre if not j.verdict.holds]
+        faults += [
+            _check_fault("E521", "post-check", planned, j)
+            for j in judged
+            if j.role not in {"when", "pre"} and not j.verdict.holds
+        ]
+        if faults:
+            return self.failed(planned, tried, faults, judged)
+        added = links(planned.id, tried, ground)
+        return StageResult(
+            planned,
+            Applied(self.fit(added)),
+            tuple(tried.sites),
+            {path: self.tree.get(path) for path in tried.written},
+            tried.written,
+            artefacts,
+            judged,
+            added,
+            tuple(_warnings(planned, judged)),
+        )
+
+    def failed(
+        self, planned: PlannedStage, tried: Attempt, faults: Sequence[Diagnostic], judged: tuple[Judged, ...]
+    ) -> StageResult:
+        outcome = Failed(tuple(d.in_stage(planned.id) for d in faults))
+        return StageResult(planned, outcome, tuple(tried.sites), judged=judged)
+
+    def fit(self, added: Sequence[Link]) -> Fit:
+        """Tell how the definitions that a stage met compare with the lock's."""
+        lock = self.lock
+        if lock is None:
+            return "unlocked"
+        fits = [self.fit_of(link, lock) for link in added if not link.definition.name.startswith("<file")]
+        if "unlocked" in fits:
+            return "unlocked"
+        return "adapted" if "adapted" in fits else "exact"
+
+    def fit_of(self, link: Link, lock: Lock) -> Fit:
+        known = lock.base_image(link.definition)
+        if not known:
+            return "unlocked"
+        at_base = image(link.definition, self.base.get(link.definition.file), self.sources)
+        in_chain = any(
+            link.before in chain.images(link.definition) and link.before is not None for chain in lock.bases.values()
+        )
+        return "exact" if at_base in known or in_chain else "adapted"
+
+    def rendered(self, planned: PlannedStage) -> dict[str, bytes]:
+        made = {}
+        for render in planned.renders:
+            text = render_template(render.template, render.text, self.context(planned), self.plan.read)
+            made[render.to] = text.encode()
+        return made
+
+    def context(self, planned: PlannedStage) -> dict[str, Any]:
+        """Return what a template may use: the values by section, and what stages in effect provide."""
+        sections: dict[str, Any] = {"params": {}, "device": {}, "model": {}, "engine": {}}
+        for name, value in self.plan.values.items():
+            section, _, key = name.partition(".")
+            sections[section][key] = value
+        flags: dict[str, Any] = {}
+        environment: dict[str, str] = {}
+        for id_, provides in [
+            *((i, r.planned.stage.provides) for i, r in self.results.items() if r.in_effect),
+            (planned.id, planned.stage.provides),
+        ]:
+            _merge("flag", flags, provides.flags, id_)
+            _merge("environment variable", environment, provides.environment, id_)
+        return {
+            **sections,
+            "target": self.plan.target.name,
+            "provided": {"flags": flags, "environment": environment},
+        }
+
+    # --- checks ---
+
+    def view(self) -> View:
+        return View(self.tree, self.base, self.plan.facts, self.artefacts, self.sources)
+
+    def judged(self, role: CheckRole, checks: Iterable[Check], view: View) -> Iterator[Judged]:
+        for check in checks:
+            yield Judged(role, check.check, check.subject(), check.because or "", check.judge(view))
+
+    def roles(self, planned: PlannedStage, before: View, after: View) -> Iterator[Judged]:
+        """Judge the post-checks before and after the stage: an effect turned true, an invariant stayed true."""
+        for check in planned.stage.post:
+            verdict = check.judge(after)
+            role: CheckRole = "post"
+            if verdict.holds:
+                role = "invariant" if check.judge(before).holds else "effect"
+            yield Judged(role, check.check, check.subject(), check.because or "", verdict)
+
+    def implied(self, planned: PlannedStage, after: View) -> Iterator[Judged]:
+        """Judge what an artefact's schema says, without YAML."""
+        for render in planned.renders:
+            if render.schema == "run-config":
+                check = RunConfigFits(check="run_config", file=render.to)
+                yield from self.judged("post", [check], after)
+
+    # --- the end ---
+
+    def take(self, result: StageResult) -> None:
+        self.results[result.id] = result
+        self.tree = self.tree.with_files(result.after)
+        self.artefacts.update(result.artefacts)
+        self.writers.update((link.definition, result.id) for link in result.links)
+
+    def finish(self) -> Run:
+        findings: list[Diagnostic] = []
+        final: dict[str, tuple[Judged, ...]] = {}
+        for id_, result in self.results.items():
+            if result.in_effect:
+                final[id_] = tuple(self.judged("final", self.lasting(result.planned), self.view()))
+                findings.extend(self.lost(result, j) for j in final[id_] if not j.verdict.holds)
+        touched = frozenset(self.tree.changed_since(self.base))
+        findings.extend(self.house_rules(touched))
+        findings.extend(unordered_writers(list(self.results.values()), self.plan.ancestors))
+        return Run(
+            self.plan,
+            self.base,
+            self.tree,
+            tuple(self.results.values()),
+            dict(self.artefacts),
+            final,
+            tuple(findings),
+        )
+
+    def lasting(self, planned: PlannedStage) -> Iterator[Check]:
+        """Yield the post-checks that must hold to the end: all but those that a stage in effect ends."""
+        for check in planned.stage.post:
+            ends = self.results.get(check.until) if check.until else None
+            if ends is None or not ends.in_effect:
+                yield check
+
+    def lost(self, result: StageResult, judged: Judged) -> Diagnostic:
+        files = {path for path in (*result.after, *self.tree) if path in judged.subject}
+        writers = [i for i, r in self.results.items() if i != result.id and files & set(r.after)]
+        later = [i for i in writers if list(self.results).index(i) > list(self.results).index(result.id)]
+        by = f"; stage '{later[-1]}' wrote the file after it" if later else ""
+        fault = _check_fault("E522", "post-check", result.planned, judged)
+        message = f"{fault.message} at the end of the run{by}"
+        help_ = "Order the stages, or say `until: STAGE` if it need not hold to the end."
+        return dataclasses.replace(fault, message=message, help=help_)
+
+    def house_rules(self, touched: frozenset[str]) -> Iterator[Diagnostic]:
+        for found in judge_house_rules(self.view(), touched):
+            file = found.place.file if found.place else ""
+            stages = [r for r in self.results.values() if file in r.after]
+            waiver = next(
+                (
+                    waiver
+                    for r in stages
+                    for waiver in r.planned.stage.waive
+                    if waiver.rule == found.code and (waiver.about is None or waiver.about in found.message)
+                ),
+                None,
+            )
+            by = stages[-1].id if stages else ""
+            if waiver:
+                notes = (*found.notes, f"waived: {waiver.because}")
+                yield dataclasses.replace(found, severity=Severity.NOTE, notes=notes, stage=by)
+            else:
+                yield found.in_stage(by)
+
+
+def _merge(what: str, known: dict[str, Any], more: Mapping[str, Any], stage: str) -> None:
+    for key, value in more.items():
+        if key in known and known[key] != value:
+            message = f"stage '{stage}' provides {what} {key}={value}, another stage provides {key}={known[key]}"
+            raise Rejected(Diagnostic("E523", message, help="Let one stage provide it.", stage=stage))
+        known[key] = value
+
+
+def _check_fault(code: str, what: str, planned: PlannedStage, judged: Judged) -> Diagnostic:
+    message = f"{what} {judged.check} ({judged.subject}) does not hold: {judged.verdict.evidence}"
+    notes = (f"because: {judged.because}",) if judged.because else ()
+    if judged.verdict.place:
+        notes = (*notes, f"at {judged.verdict.place}")
+    help_ = "The code is not what the stage expects." if code == "E520" else "The stage does not do what it promises."
+    return Diagnostic(code, message, planned.place, help_, notes, planned.id)
+
+
+def _warnings(planned: PlannedStage, judged: Sequence[Judged]) -> Iterator[Diagnostic]:
+    for j in judged:
+        if j.verdict.status is Status.WARNS:
+            message = f"{j.check} ({j.subject}): {j.verdict.evidence}"
+            place: Place | None = j.verdict.place or planned.place
+            yield Diagnostic("W521", message, place, j.because, stage=planned.id, severity=Severity.WARNING)
+    if planned.stage.kind == "codemod" and not any(j.role == "effect" for j in judged):
+        message = "no post-check turned true by this stage: nothing would notice if its edits were lost"
+        help_ = "Add a check that fails without the stage, such as match_count or assignment_equals."
+        yield Diagnostic("W520", message, planned.place, help_, stage=planned.id, severity=Severity.WARNING)

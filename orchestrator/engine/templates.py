@@ -1,0 +1,75 @@
+"""jinja2 in one place: sandboxed, strict, unable to leave its folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class _WorkspaceLoader(jinja2.BaseLoader):
+    """Loads what `include` and `extends` name through the reader that refuses to leave the workspace."""
+
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        self.read = read
+
+    def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        del environment
+        try:
+            return self.read(template).decode("utf-8"), template, lambda: True
+        except (Rejected, UnicodeDecodeError):
+            raise jinja2.TemplateNotFound(template) from None
+
+
+def render_template(path: str, text: str, context: Mapping[str, Any], read: Callable[[str], bytes]) -> str:
+    """Return the template `text` filled from `context`.
+
+    `read` brings further templates by their path from the workspace. Raises `Rejected`: E230 for a syntax
+    fault, E231 for an undefined variable, E232 for anything else that goes wrong.
+    """
+    environment = ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # the results are YAML, Dockerfiles and C++, not HTML
+        loader=_WorkspaceLoader(read),
+    )
+    try:
+        code = environment.compile(text, name=path, filename=path)
+        return jinja2.Template.from_code(environment, code, environment.make_globals(None)).render(context)
+    except jinja2.TemplateSyntaxError as error:
+        place = Place(error.filename or path, error.lineno, 1)
+        raise Rejected(Diagnostic("E230", f"template: {error.message}", place, help="Mend the template.")) from None
+    except jinja2.UndefinedError as error:
+        raise Rejected(_undefined(path, error, context)) from None
+    except Exception as error:  # noqa: BLE001 - templates run the user's expressions
+        message = f"template: {type(error).__name__}: {error}"
+        raise Rejected(Diagnostic("E232", message, _place(path, error), help="Mend the template.")) from None
+
+
+def _undefined(path: str, error: jinja2.UndefinedError, context: Mapping[str, Any]) -> Diagnostic:
+    message = str(error.message)
+    words = [word.strip("'") for word in message.split("'")[1::2]]
+    names = list(context)
+    for value in context.values():
+        if isinstance(value, dict):
+            names.extend(str(key) for key in value)
+    help_ = did_you_mean(words[-1], names) if words else ""
+    return Diagnostic("E231", f"template: {message}", _place(path, error), help=help_)
+
+
+def _place(path: str, error: Exception) -> Place:
+    trace, line, file = error.__traceback__, 0, path
+    while trace:
+        name = trace.tb_frame.f_code.co_filename
+        if name == path or name.endswith(".j2"):
+            line, file = trace.tb_lineno, name
+        trace = trace.tb_next
+    return Place(file, line, 1) if line else Place(path)

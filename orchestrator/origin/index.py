@@ -1,0 +1,210 @@
+"""Find one pinned source distribution on a package index and download it. Nothing is built, nothing installed."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import shutil
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from packaging.version import Version
+from unearth import PackageFinder
+from unearth.auth import MultiDomainBasicAuth
+from unearth.errors import HashMismatchError
+from unearth.fetchers import PyPIClient
+from unearth.preparer import HTTPErrors
+
+from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from unearth.fetchers import Fetcher
+    from unearth.link import Link
+
+    from orchestrator.origin.pip_settings import IndexSettings
+
+MAX_BYTES = 512 * 2**20
+UNREACHABLE: tuple[type[Exception], ...] = (*HTTPErrors, OSError, ValueError, RuntimeError)
+SUFFIX = ".tar.gz"  # the one format of a source distribution: PEP 625
+NOT_HERE = frozenset({404, 410})
+
+
+@dataclass
+class _Report:
+    """What happened on the way.
+
+    `broken` sources may hold the file, `others` are files of another digest, `said` is what the library logged.
+    """
+
+    broken: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    versions: set[str] = field(default_factory=set)
+
+    def answered(self, response: Any) -> None:  # noqa: ANN401 - httpx in one release of unearth, httpx2 in the next
+        """Note an answer that says neither yes nor no."""
+        if response.is_error and response.status_code not in NOT_HERE:
+            self.broken.append(f"{redacted(str(response.url))}: status {response.status_code}")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All of it, each line once."""
+        return tuple(dict.fromkeys(redacted(line) for line in (*self.broken, *self.said)))
+
+
+def download(
+    name: str, version: Version, folder: Path, settings: IndexSettings, expected: str | None
+) -> tuple[Path, str]:
+    """Download `name-version.tar.gz` into `folder`; return its path and its address without credentials.
+
+    Local sources are asked before remote ones. Raises `Rejected`: E301 a source did not answer, E302 the file is not
+    the one the index announces, E303 no source has it.
+    """
+    report = _Report()
+    with _heard(report), contextlib.ExitStack() as stack:
+        try:
+            client = stack.enter_context(_session(settings, report))
+            session = cast("Fetcher", client)  # its own class, which the library's protocol describes too narrowly
+        except UNREACHABLE as error:
+            help_ = "Correct pip's certificates or proxy: PIP_CERT, PIP_CLIENT_CERT, PIP_PROXY, or `pip config list`."
+            raise Rejected(Diagnostic("E301", f"no connection can be set up: {_words(error)}", help=help_)) from None
+        for link in _links(name, version, settings, session, report, expected):
+            try:
+                return _save(session, link, folder), link.redacted
+            except HashMismatchError as error:
+                raise Rejected(_not_as_announced(link, error)) from None
+            except UNREACHABLE as error:
+                report.broken.append(f"{link.redacted}: {_words(error)}")
+    raise Rejected(_not_found(name, version, settings, report, expected))
+
+
+def redacted(text: str) -> str:
+    """Return `text` with user names and passwords in addresses masked."""
+    return re.sub(r"://[^/@\s]+@", "://***@", text)
+
+
+def _session(settings: IndexSettings, report: _Report) -> PyPIClient:
+    more: dict[str, Any] = {"proxy": settings.proxy} if settings.proxy else {}
+    if settings.certificates or settings.client_certificate:
+        more["verify"] = _tls(settings)
+    return PyPIClient(
+        trusted_hosts=settings.trusted_hosts,
+        timeout=settings.timeout,
+        follow_redirects=True,
+        auth=MultiDomainBasicAuth(prompting=False, index_urls=settings.index_urls),
+        event_hooks={"response": [report.answered]},
+        **more,
+    )
+
+
+def _tls(settings: IndexSettings) -> ssl.SSLContext:
+    authorities = Path(settings.certificates) if settings.certificates else None
+    if authorities and authorities.is_dir():
+        context = ssl.create_default_context(capath=authorities)
+    else:
+        context = ssl.create_default_context(cafile=authorities)
+    if settings.client_certificate:
+        context.load_cert_chain(settings.client_certificate)
+    return context
+
+
+def _links(  # noqa: PLR0913, PLR0917 - one search, and all that it depends on
+    name: str, version: Version, settings: IndexSettings, session: Fetcher, report: _Report, expected: str | None
+) -> Iterator[Link]:
+    """Yield the links to the file, source by source; one whose announced digest is another is passed over."""
+    sources = [("find_links", s) for s in settings.find_links] + [("index_urls", s) for s in settings.index_urls]
+    for kind, source in sorted(sources, key=lambda s: "://" in s[1] and not s[1].startswith("file:")):
+        if kind == "find_links" and "://" not in source and not Path(source).exists():
+            report.said.append(f"{source}: does not exist")
+            continue
+        try:
+            finder = PackageFinder(
+                session,
+                find_links=[source] if kind == "find_links" else [],
+                index_urls=[source] if kind == "index_urls" else [],
+                no_binary=[name],
+                ignore_compatibility=True,  # with this Python; the image has its own
+            )
+            packages = finder.find_all_packages(name, allow_yanked=True)
+            found = [p for p in packages if p.link.filename.endswith(SUFFIX) and p.version]
+        except UNREACHABLE as error:
+            report.broken.append(f"{redacted(source)}: {_words(error)}")
+            continue
+        report.versions.update(str(p.version) for p in found)
+        for link in (p.link for p in found if Version(str(p.version)) == version):
+            announced = _announced(link)
+            if expected and announced and announced != expected:
+                report.others.append(f"{link.redacted}: announced sha256 {announced}")
+            else:
+                yield link
+
+
+def _announced(link: Link) -> str | None:
+    return (link.hash_option or {}).get("sha256", [None])[0]
+
+
+def _save(session: Fetcher, link: Link, folder: Path) -> Path:
+    def bounded(link: Link, completed: int, total: int | None) -> None:  # noqa: ARG001 - the library's signature
+        if completed > MAX_BYTES:
+            raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
+
+    finder = PackageFinder(session, find_links=[str(folder)])
+    path = finder.download(link, folder, download_reporter=bounded)
+    if link.is_file:  # a local file is not copied by the library
+        path = Path(shutil.copyfile(path, folder / path.name))
+    return path
+
+
+@contextlib.contextmanager
+def _heard(report: _Report) -> Iterator[None]:
+    """Collect what the library would print: it logs that a page failed, and then finds nothing."""
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            report.said.append(record.getMessage())
+
+    logger, listener = logging.getLogger("unearth"), Listener(logging.WARNING)
+    before = logger.propagate
+    logger.addHandler(listener)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(listener)
+        logger.propagate = before
+
+
+def _words(error: BaseException) -> str:
+    return redacted(" ".join(str(error).split())) or type(error).__name__
+
+
+def _not_as_announced(link: Link, error: HashMismatchError) -> Diagnostic:
+    pairs = [f"{name}: announced {' or '.join(error.expected[name])}, got {got}" for name, got in error.actual.items()]
+    message = f"{link.redacted} is not the file that the index announces"
+    return Diagnostic("E302", message, notes=tuple(pairs), help="Try again; if it stays so, do not trust this index.")
+
+
+def _not_found(
+    name: str, version: Version, settings: IndexSettings, report: _Report, expected: str | None
+) -> Diagnostic:
+    if report.others:
+        message = f"the index has another {name}=={version} than the one that is expected"
+        notes = (f"expected sha256 {expected}", *report.others, *report.notes)
+        help_ = "Find out which of the two is right; if the new one is, correct the digest where it is pinned."
+        return Diagnostic("E302", message, notes=notes, help=help_)
+    if report.broken:
+        return Diagnostic("E301", f"{name}=={version} cannot be fetched: not every source answers", notes=report.notes)
+    asked = [redacted(source) for source in (*settings.find_links, *settings.index_urls)]
+    near = did_you_mean(str(version), report.versions)
+    message = f"no source distribution {name}-{version}{SUFFIX} on {_list(asked)}"
+    help_ = near or "Correct the name, or add an index that has it: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS."
+    return Diagnostic("E303", message, notes=report.notes, help=help_)
+
+
+def _list(words: Sequence[str]) -> str:
+    return ", ".join(words) or "any index (pip's configuration says no-index)"

@@ -1,0 +1,63 @@
+"""Read the files of a workspace: only inside it, only ordinary files, only of a sane size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, did_you_mean
+
+MAX_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True)
+class WorkspaceFiles:
+    """A reader of the folder that holds `pipeline.yaml`. `root` is its real path."""
+
+    root: Path
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a workspace file.
+
+        Raises `Rejected`: E120 missing, E121 unreadable, E122 outside of the workspace, E123 too large,
+        E124 not an ordinary file.
+        """
+        pure = PurePosixPath(path)
+        if pure.is_absolute() or ".." in pure.parts or "\\" in path or not pure.parts:
+            message = f"'{path}' leaves the workspace"
+            raise Rejected(Diagnostic("E122", message, help="Name a file relative to `pipeline.yaml`, without `..`."))
+        full = self.root / pure
+        try:
+            real = full.resolve(strict=True)
+            if not real.is_relative_to(self.root):
+                message = f"'{path}' is a link that leaves the workspace, to {real}"
+                raise Rejected(Diagnostic("E122", message, Place(path), help="Copy the file into the workspace."))
+            if not real.is_file():
+                help_ = "Name a file; folders are not deployed as a whole."
+                raise Rejected(Diagnostic("E124", f"'{path}' is not an ordinary file", Place(path), help=help_))
+            size = real.stat().st_size
+            if size > MAX_BYTES:
+                message = f"'{path}' has {size:,} bytes; at most {MAX_BYTES:,} are read"
+                raise Rejected(
+                    Diagnostic("E123", message, Place(path), help="A patch is small; is this the right file?")
+                )
+            return real.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            raise Rejected(self._missing(path)) from None
+        except OSError as error:
+            message = f"'{path}' cannot be read: {error.strerror}"
+            raise Rejected(Diagnostic("E121", message, Place(path), help="Check its permissions.")) from None
+
+    def _missing(self, path: str) -> Diagnostic:
+        pure = PurePosixPath(path)
+        near = ""
+        for folder in (str(pure.parent), "."):
+            try:
+                names = [str(PurePosixPath(folder) / p.name) for p in (self.root / folder).iterdir() if p.is_file()]
+            except OSError:
+                continue
+            hint = did_you_mean(path, names)
+            near = hint if hint.startswith("did you mean") else near
+        return Diagnostic(
+            "E120", f"'{path}' does not exist in the workspace", help=near or "Create it, or correct the path."
+        )

@@ -1,0 +1,1 @@
+"""What YAML says: documents with positions, target facts, edits."""

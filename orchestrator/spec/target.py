@@ -1,0 +1,175 @@
+"""The facts of one image: what it is, what is in it, what it runs on. Facts only, never behaviour."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
+from orchestrator.spec.document import Document, read_document
+from orchestrator.spec.model import Model, Scalar
+from orchestrator.spec.validate import misread, validated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Status = Literal["measured", "specified", "disputed", "unknown"]
+
+
+class Figure(Model):
+    """One figure with its source. A disputed one has all its `values`, an unknown one has none."""
+
+    value: Scalar | None = None
+    values: list[Scalar] = []
+    status: Status
+    source: Annotated[str, Field(min_length=1, description="who says so, or how it was measured")]
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _value_fits_status(self) -> Self:
+        if self.status == "unknown" and (self.value is not None or self.values):
+            raise ValueError("an unknown figure has no value")
+        if self.status != "unknown" and self.value is None:
+            raise ValueError("give the `value` to compute with, or `status: unknown`")
+        if self.status == "disputed" and len(self.values) <= 1:
+            raise ValueError("a disputed figure lists all its `values`")
+        return self
+
+
+class Image(Model):
+    """The image that the Dockerfile starts from."""
+
+    reference: Annotated[str, Field(min_length=1, description="what stands behind FROM")]
+    python: Annotated[str, Field(pattern=r"^3\.\d+$", description="major.minor of its interpreter")]
+    interpreter: Annotated[str, Field(pattern=r"^/", description="absolute path of its interpreter")]
+    environment: dict[str, str] = {}
+
+
+class SdistBase(Model):
+    """Base tree from a source distribution of the package index."""
+
+    sdist: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+==[^=\s]+$", description="NAME==VERSION")]
+    package: Annotated[str, Field(min_length=1, description="the package folder inside it")]
+
+
+class WorkspaceBase(Model):
+    """Base tree that another workspace's pipeline makes."""
+
+    workspace: Annotated[str, Field(min_length=1, description="folder, relative to this workspace")]
+
+
+class SuppliedBase(Model):
+    """Base tree that the user hands over: `--tree ROOT=DIR` or an archive."""
+
+    supplied: Annotated[str, Field(min_length=1, description="how to get it, shown when it is missing")]
+
+
+class Target(Model):
+    """One image: reference, interpreter, package roots, device, model, inventory, mounts, engine rules."""
+
+    version: Literal[1]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+    summary: str = ""
+    extends: Annotated[
+        str | None, Field(min_length=1, description="target file, relative to this one, whose facts hold here too")
+    ] = None
+    image: Image
+    base: SdistBase | WorkspaceBase | SuppliedBase
+    roots: Annotated[
+        dict[str, list[str]], Field(min_length=1, description="package root → the paths it has in the image")
+    ]
+    packages: Annotated[
+        dict[str, str], Field(description="importable third-party packages in the image → version, `` if unknown")
+    ] = {}
+    vendor_modules: Annotated[
+        dict[str, list[str]], Field(description="compiled vendor module → the names it has, [] if not listed")
+    ] = {}
+    constants: Annotated[
+        dict[str, Scalar], Field(description="expressions whose value is a fact here, such as a capability gate")
+    ] = {}
+    mounts: Annotated[list[str], Field(description="folders that exist only at run time")] = []
+    device: dict[str, Scalar | Figure] = {}
+    model: dict[str, Scalar | Figure] = {}
+    engine: dict[str, Scalar | Figure] = {}
+
+    def values(self) -> dict[str, Any]:
+        """Return the dotted values that YAML may refer to; unknown figures are left out."""
+        found: dict[str, Any] = {}
+        for section in ("device", "model", "engine"):
+            for key, figure in getattr(self, section).items():
+                value = figure.value if isinstance(figure, Figure) else figure
+                if value is not None:
+                    found[f"{section}.{key}"] = value
+        return found
+
+    def unknown(self) -> frozenset[str]:
+        """Return the dotted names of figures that are known to be unknown."""
+        return frozenset(
+            f"{section}.{key}"
+            for section in ("device", "model", "engine")
+            for key, figure in getattr(self, section).items()
+            if isinstance(figure, Figure) and figure.value is None
+        )
+
+
+_MERGED = ("image", "roots", "packages", "vendor_modules", "constants", "device", "model", "engine")
+
+
+def load_target(name: str, content: bytes, read: Callable[[str], bytes]) -> Target:
+    """Return the target in `content`, with what it `extends` below it; raise `Rejected` with every fault's place.
+
+    The sections in `_MERGED` are merged per key and the extending file wins; every other key it gives replaces
+    the other's. `read` returns a further file by its name, which is made relative to the extending file's; it raises
+    `OSError`, `KeyError` or `Rejected` where there is none (E115).
+    """
+    document = _extended(read_document(name, content), read, (posixpath.normpath(name),))
+    faults = misread(document)
+    if faults:
+        raise Rejected(faults)
+    return validated(Target, document.data, document, {})
+
+
+def _extended(document: Document, read: Callable[[str], bytes], chain: tuple[str, ...]) -> Document:
+    """Return the document on top of the one it extends; `chain` are the files on the way to it."""
+    file = document.data.get("extends") if isinstance(document.data, dict) else None
+    if not isinstance(file, str) or not file:
+        return document
+    place = document.place(("extends",))
+    base = posixpath.normpath(posixpath.join(posixpath.dirname(chain[-1]), file))
+    if base in chain:
+        circle = " → ".join([*chain[chain.index(base) :], base])
+        raise Rejected(Diagnostic("E115", f"targets extend each other: {circle}", place, help="Remove one `extends:`."))
+    try:
+        content = read(base)
+    except (OSError, KeyError, Rejected) as error:
+        reason = error.diagnostics[0].message if isinstance(error, Rejected) else "it cannot be read"
+        message = f"`extends: {file}` names {base}: {reason}"
+        help_ = "Name a file relative to this one."
+        raise Rejected(Diagnostic("E115", message, place, help=help_)) from None
+    below = _extended(read_document(base, content), read, (*chain, base))
+    if not isinstance(below.data, dict):
+        raise Rejected(Diagnostic("E115", f"{base} is no mapping", Place(base), help="A target is a mapping."))
+    return _merged(below, document)
+
+
+def _merged(below: Document, above: Document) -> Document:
+    """Return one document with the facts of both; every value keeps the place where it was written."""
+    merged = Document(above.name, above.text, dict(below.data))
+    merged.values, merged.keys, merged.misread = dict(below.values), dict(below.keys), dict(below.misread)
+    for key, value in above.data.items():
+        other = merged.data.get(key)
+        if key in _MERGED and isinstance(value, dict) and isinstance(other, dict):
+            merged.data[key] = {**other, **value}
+            replaced: list[tuple[str, ...]] = [(key, inner) for inner in value]
+        else:
+            merged.data[key] = value
+            replaced = [(key,)]
+        for table in (merged.values, merged.keys, merged.misread):
+            for path in [p for p in table if any(p[: len(r)] == r for r in replaced)]:
+                del table[path]
+    merged.values.update(above.values)
+    merged.keys.update(above.keys)
+    merged.misread.update(above.misread)
+    return merged

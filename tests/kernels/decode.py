@@ -1,0 +1,108 @@
+"""Both decode implementations behind one call, so that one test asks both."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from kernels import paged_attention_pytorch, paged_attention_v2_pytorch
+from tests.kernels.dense import Cached, attention
+
+
+@dataclass(frozen=True)
+class Step:
+    """One decode step: what `PagedAttention.forward_decode` is given."""
+
+    query: torch.Tensor
+    cached: Cached
+    max_seq_len: int | None = None
+    slopes: torch.Tensor | None = None
+    block_tables: torch.Tensor | None = None
+    kv_cache_dtype: str = "auto"
+    head_mapping: bool = False
+
+    @property
+    def scale(self) -> float:
+        return float(self.query.shape[-1] ** -0.5)
+
+    @property
+    def limit(self) -> int:
+        return int(self.cached.lengths.max()) if self.max_seq_len is None else self.max_seq_len
+
+    @property
+    def tables(self) -> torch.Tensor:
+        return self.cached.block_tables if self.block_tables is None else self.block_tables
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """The work buffers that vLLM allocates for V2, full of NaN."""
+
+    exp_sum: torch.Tensor
+    max_logits: torch.Tensor
+    tmp_out: torch.Tensor
+
+
+def buffers(step: Step) -> Buffers:
+    shape = (*step.query.shape[:2], -(-step.limit // 512))
+    nan = float("nan")
+    tmp_out = torch.full((*shape, step.query.shape[2]), nan, dtype=step.query.dtype)
+    return Buffers(torch.full(shape, nan), torch.full(shape, nan), tmp_out)
+
+
+def v2_into(step: Step, out: torch.Tensor, work: Buffers) -> None:
+    heads, kv_heads = step.query.shape[1], step.cached.kv_heads
+    mapping = torch.arange(kv_heads, dtype=torch.int32).repeat_interleave(heads // kv_heads)
+    paged_attention_v2_pytorch.paged_attention_v2(
+        out,
+        work.exp_sum,
+        work.max_logits,
+        work.tmp_out,
+        step.query,
+        step.cached.key_cache,
+        step.cached.value_cache,
+        mapping if step.head_mapping else kv_heads,
+        step.scale,
+        step.tables,
+        step.cached.lengths,
+        step.cached.block_size,
+        step.limit,
+        step.slopes,
+        step.kv_cache_dtype,
+        1.0,
+        1.0,
+    )
+
+
+def v2(step: Step) -> torch.Tensor:
+    out = torch.full_like(step.query, float("nan"))
+    v2_into(step, out, buffers(step))
+    return out
+
+
+def long(step: Step) -> torch.Tensor:
+    return paged_attention_pytorch.long_decode_attention(
+        step.query,
+        step.cached.key_cache,
+        step.cached.value_cache,
+        step.tables,
+        step.cached.lengths,
+        step.limit,
+        step.kv_cache_dtype,
+        step.scale,
+        step.slopes,
+        1.0,
+        1.0,
+    )
+
+
+Decode = Callable[[Step], torch.Tensor]
+
+
+def expected(step: Step) -> torch.Tensor:
+    """Return the dense answer, float64, with zeros for sequences of length 0."""
+    rows = [
+        attention(step.query[row : row + 1], keys, values, scale=step.scale, slopes=step.slopes)
+        for row, (keys, values) in enumerate(zip(step.cached.keys, step.cached.values, strict=True))
+    ]
+    return torch.cat(rows)

@@ -1,0 +1,155 @@
+"""What the kernels promise beside the answer: bounded memory, and decode that never reads the device."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+
+from kernels import paged_attention_pytorch
+from tests.kernels import decode, test_prefix
+from tests.kernels.decode import Decode, Step
+from tests.kernels.dense import cached, queries
+
+HALF = torch.float16
+
+
+class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch does not annotate it
+    """Shows the results of every operation to a function."""
+
+    def __init__(self, see: Callable[[str, list[torch.Tensor]], None]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call] # torch does not annotate it
+        self._see = see
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> object:
+        result = func(*args, **(kwargs or {}))
+        self._see(str(func), [leaf for leaf in tree_flatten(result)[0] if isinstance(leaf, torch.Tensor)])
+        return result
+
+
+def largest_storage(known: list[torch.Tensor], work: Callable[[], object]) -> int:
+    """Return the elements of the largest storage that an operation allocates; views of what was there do not count."""
+    before = {tensor.untyped_storage().data_ptr() for tensor in known}
+    sizes = [0]
+
+    def see(_: str, results: list[torch.Tensor]) -> None:
+        for tensor in results:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in before:
+                sizes.append(storage.nbytes() // tensor.element_size())
+
+    with Watch(see):
+        work()
+    return max(sizes)
+
+
+def inputs(step: Step) -> list[torch.Tensor]:
+    return [step.query, step.cached.key_cache, step.cached.value_cache, step.cached.block_tables]
+
+
+def largest(step: Step) -> int:
+    return largest_storage(inputs(step), lambda: decode.long(step))
+
+
+@pytest.mark.parametrize("length", [3000, 12_000])
+@pytest.mark.parametrize("seqs", [1, 5])
+@pytest.mark.parametrize("budget", [1, 1 << 18])
+def test_long_decode_stays_within_its_bound_whatever_the_batch_and_the_length(
+    length: int, seqs: int, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paged_attention_pytorch, "MAX_GATHERED", budget)
+    step = Step(queries(seqs, 4, 64, HALF), cached([length] * seqs))
+    assert largest(step) <= max(budget, 512 * 2 * 64, step.query.numel())
+
+
+def test_long_decode_stays_within_the_default_bound() -> None:
+    step = Step(queries(3, 8, 64, HALF), cached([65_537] * 3, block_size=64))
+    assert step.cached.lengths.sum() * 2 * 64 > paged_attention_pytorch.MAX_GATHERED
+    assert largest(step) <= paged_attention_pytorch.MAX_GATHERED
+
+
+@pytest.mark.parametrize("seqs", [1, 9])
+@pytest.mark.parametrize("budget", [1, 1 << 18, 1 << 20])
+def test_v2_stays_within_its_bound_or_takes_one_sequence_at_a_time(
+    seqs: int, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paged_attention_pytorch, "MAX_GATHERED", budget)
+    step = Step(queries(seqs, 4, 64, HALF), cached([3000] * seqs))
+    work, out = decode.buffers(step), torch.empty_like(step.query)
+    known = [*inputs(step), work.exp_sum, work.max_logits, work.tmp_out, out]
+    assert largest_storage(known, lambda: decode.v2_into(step, out, work)) <= max(
+        budget, 3072 * 2 * 64, step.query.numel()
+    )
+
+
+@pytest.mark.parametrize(("context", "new"), [(0, 3000), (20_000, 50), (5000, 1200)])
+@pytest.mark.parametrize("budget", [1 << 16, 1 << 18])
+def test_prefill_stays_within_its_bound_whatever_the_lengths(
+    context: int, new: int, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paged_attention_pytorch, "MAX_SCORES", budget)
+    monkeypatch.setattr(paged_attention_pytorch, "MAX_GATHERED", budget)
+    step = test_prefix.prefill([context], [new])
+    known = [step.query, step.key, step.value, step.cached.key_cache, step.cached.value_cache, step.cached.block_tables]
+    two_pages = 2 * 16 * 2 * 64
+    assert largest_storage(known, lambda: test_prefix.run(step)) <= max(budget + two_pages, step.query.numel())
+
+
+def faked(step: Step, mode: FakeTensorMode) -> Step:
+    """Return the step with tensors that have no data: whoever reads one gets an exception."""
+    fake = mode.from_tensor
+    pages = replace(
+        step.cached,
+        key_cache=fake(step.cached.key_cache),
+        value_cache=fake(step.cached.value_cache),
+        block_tables=fake(step.cached.block_tables),
+        lengths=fake(step.cached.lengths),
+    )
+    slopes = None if step.slopes is None else fake(step.slopes)
+    return replace(step, query=fake(step.query), cached=pages, slopes=slopes)
+
+
+@pytest.mark.parametrize("run", [decode.v2, decode.long], ids=["v2", "long"])
+@pytest.mark.parametrize("block_size", [16, 24])
+@pytest.mark.parametrize("slopes", [None, torch.ones(4)], ids=["plain", "alibi"])
+@pytest.mark.parametrize("budget", [1, 1 << 24])
+def test_decode_never_reads_the_device(
+    run: Decode, block_size: int, slopes: torch.Tensor | None, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paged_attention_pytorch, "MAX_GATHERED", budget)
+    step = Step(queries(3, 4, 64, HALF), cached([1700, 0, 5], block_size=block_size), max_seq_len=1700, slopes=slopes)
+    with FakeTensorMode() as mode:
+        assert run(faked(step, mode)).shape == (3, 4, 64)
+
+
+def test_reading_the_device_would_be_noticed() -> None:
+    step = test_prefix.prefill([33], [4])
+    with FakeTensorMode() as mode, pytest.raises(DataDependentOutputException):
+        mode.from_tensor(step.cached.lengths).tolist()
+
+
+@pytest.mark.parametrize("run", [decode.v2, decode.long], ids=["v2", "long"])
+def test_the_work_does_not_depend_on_the_lengths(run: Decode) -> None:
+    recorded = []
+    for lengths in ([1700, 900], [1, 0]):
+        pages = cached(lengths, spare_columns=200)
+        fixed = replace(pages, block_tables=pages.block_tables[:, :120].contiguous())
+        seen: list[tuple[str, tuple[torch.Size, ...]]] = []
+
+        def see(name: str, results: list[torch.Tensor], seen: list[Any] = seen) -> None:
+            seen.append((name, tuple(result.shape for result in results)))
+
+        with Watch(see):
+            run(Step(queries(2, 4, 64, HALF), fixed, max_seq_len=1700))
+        recorded.append(seen)
+    assert recorded[0] == recorded[1]

@@ -1,0 +1,1 @@
+"""The vendor's editions of other libraries."""
