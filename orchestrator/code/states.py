@@ -78,11 +78,20 @@ def pairs(target: ast.expr, value: ast.expr, state: State) -> list[tuple[str, Va
         ) == len(values) and not any(isinstance(t, ast.Starred) for t in [*targets, *values]):
             return [pair for t, v in zip(targets, values, strict=True) for pair in pairs(t, v, state)]
         case ast.Tuple() | ast.List() | ast.Starred(), _:
-            unknown = Unknown(f"`{text_of(value)}` is not known")
-            names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-            return [(name, unknown) for name in names]
+            return _unpacked(target, value, state)
         case _:
             return []
+
+
+def _unpacked(target: ast.expr, value: ast.expr, state: State) -> list[tuple[str, Value]]:
+    """Return what unpacking one value binds: the items of a known tuple, else nothing that is known."""
+    found = fold(value, state.names, state.known)
+    parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
+    if isinstance(found, tuple) and len(found) == len(parts) and all(isinstance(part, ast.Name) for part in parts):
+        return [(part.id, item) for part, item in zip(parts, found, strict=True) if isinstance(part, ast.Name)]
+    unknown = Unknown(f"`{text_of(value)}` is not known")
+    names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return [(name, unknown) for name in names]
 
 
 def stored_parts(statement: ast.stmt) -> list[str]:

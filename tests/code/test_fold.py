@@ -158,6 +158,8 @@ def test_the_conditions_tell_the_values_apart() -> None:
         ("X = Y = 7", {7}),
         ("X, Y = 1, 2", {1}),
         ("Y, (X, Z) = 1, (2, 3)", {2}),
+        ("X, Y = (1, 2) if flag else (3, 4)", {1, 3}),
+        ("P = (1, 2)\nY, X = P", {2}),
         ("Y = 4\nX = 5\nX, Y = Y, X", {4}),
         ("if (X := 3) > 2:\n    pass", {3}),
         ("if flag:\n    X = 1\nelse:\n    X = 2", {1, 2}),

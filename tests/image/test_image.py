@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from tests.image.conftest import BaseImage, Buildah
+    from tests.image.conftest import BaseImage
+    from tests.standins.base_image import Buildah
 
     Snapshot = Callable[[Path], dict[str, tuple[object, ...]]]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import symtable
+import sys
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ANNOTATIONS_ARE_LAZY = (3, 14)  # PEP 649
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_COMPREHENSIONS_ARE_INLINE = (3, 12)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,19 @@ def looked_up(source: Source) -> frozenset[str]:
             found.update(table.get_globals())
         else:
             found.update(s.get_name() for s in table.get_symbols() if s.is_referenced() and s.is_global())
+    if sys.version_info >= _COMPREHENSIONS_ARE_INLINE:
+        found.update(_past_a_class(source.tree))
     return frozenset(found)
+
+
+def _past_a_class(tree: ast.Module) -> Iterator[str]:
+    """Yield what comprehensions in class bodies read: where they have no table of their own (PEP 709), it hides."""
+    for statement, guard in guarded(tree.body):
+        in_class = guard.scopes and isinstance(guard.scopes[-1], ast.ClassDef)
+        if in_class and not isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
+            for node in ast.walk(statement):
+                if isinstance(node, _COMPREHENSIONS):
+                    yield from (name.id for name in ast.walk(node) if isinstance(name, ast.Name))
 
 
 def reads(source: Source, names: frozenset[str], python: tuple[int, int]) -> list[Read]:

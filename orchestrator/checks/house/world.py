@@ -7,12 +7,14 @@ library of the target's Python.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from orchestrator.code.imports import ANYTHING, Import, ModuleNames, declared_global, module_names
+from orchestrator.code.symbols import bound_by
 from orchestrator.core.diagnostics import Rejected
 
 if TYPE_CHECKING:
@@ -197,6 +199,7 @@ class World:
 
 
 _PLAINLY = ((b"class ", b"("), (b"class ", b":"), (b"def ", b"("), (b"async def ", b"("), (b"", b" = "))
+_MARGIN_IMPORT = re.compile(rb"^(?:from|import)[ \t][^\n(]*(?:\([^()]*\))?", re.MULTILINE)
 _MODULE_ATTRIBUTES = frozenset({"__name__", "__doc__", "__file__", "__package__", "__path__", "__spec__", "__dict__"})
 
 
@@ -212,15 +215,27 @@ def _parent_of_any(module: str, names: frozenset[str] | Mapping[str, object]) ->
 
 
 def _stands_plainly(raw: bytes, name: str) -> bool:
-    """Tell by the bytes alone whether a line at the margin defines `name`: most imports need no more.
+    """Tell by the bytes alone whether a line at the margin binds `name`: most imports need no more.
 
     A line inside a string could deceive it; then an import that fails is let pass.
     """
     word = name.encode()
+    if word not in raw:
+        return False
     if any(b"\n%b%b%b" % (before, word, after) in raw for before, after in _PLAINLY):
         return True
     start = raw.find(b"\n%b:" % word)  # an annotation alone binds nothing
-    return start >= 0 and b" = " in raw[start : raw.find(b"\n", start + 1)]
+    if start >= 0 and b" = " in raw[start : raw.find(b"\n", start + 1)]:
+        return True
+    return any(word in found.group() and name in _imported(found.group()) for found in _MARGIN_IMPORT.finditer(raw))
+
+
+def _imported(statement: bytes) -> set[str]:
+    """Return the names that the text of one import statement binds."""
+    try:
+        return set().union(*(bound_by(part) for part in ast.parse(statement).body))
+    except (SyntaxError, ValueError):
+        return set()
 
 
 def _makes_modules(source: Source) -> bool:

@@ -182,3 +182,36 @@ def test_deploying_the_module_makes_its_import_resolve(judged: Judged) -> None:
     registry = {"pkg/registry.py": "from pkg.models import qwen\n", "pkg/models/__init__.py": ""}
     assert [d.code for d in judged(registry, "pkg/registry.py")] == ["E502"]
     assert judged({**registry, "pkg/models/qwen.py": ""}, "pkg/registry.py") == []
+
+
+@pytest.mark.parametrize(
+    ("other", "bound"),
+    [
+        ("from os import (\n    path as x,  # why\n)\n", True),
+        ("import os.path as x\n", True),
+        ("from os import path as y, x\n", True),
+        ("from os import x as y\n", False),
+        ("import os.x\n", False),
+        ("\nasync def x(): pass\n", True),
+        ("\nx: int = 1\n", True),
+        ("\nx: int\n", False),
+        ("\nxx = 1\n", False),
+        ("y, x = 1, 2\n", True),
+        ("def f():\n    from os import x\n", False),
+        ("try:\n    from os import x\nexcept ImportError:\n    pass\n", True),
+        ("class x(object): pass\n", True),
+    ],
+)
+def test_every_way_of_binding_a_name_makes_it_importable(judged: Judged, other: str, *, bound: bool) -> None:
+    files = {"pkg/a.py": "from pkg.b import x\n", "pkg/b.py": "# first line\n" + other}
+    assert [d.code for d in judged(files, "pkg/a.py")] == ([] if bound else ["E502"])
+
+
+def test_compiled_modules_in_the_tree_are_there_with_all_they_hold(judged: Judged) -> None:
+    files = {"pkg/a.py": "import pkg._C\nfrom pkg._C.inner import x\nimport pkg._D\n", "pkg/_C.cpython-310.so": ""}
+    assert [d.message.split("`")[1] for d in judged(files, "pkg/a.py")] == ["pkg._D"]
+
+
+def test_a_module_that_enters_others_by_hand_is_believed(judged: Judged) -> None:
+    files = {"pkg/a.py": "import pkg.b.path\n", "pkg/b.py": "import sys, os\nsys.modules['pkg.b.path'] = os\n"}
+    assert judged(files, "pkg/a.py") == []

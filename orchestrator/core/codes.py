@@ -1,0 +1,641 @@
+"""Every code that a diagnostic may carry: what it means, what to do, and what the shell gets.
+
+`docs/errors.md` is made from these tables. A test reads the source of the package and compares: no code is used that
+is not here, and none is here that is not used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.core.diagnostics import ExitCode
+
+OK, USAGE, INVALID = ExitCode.OK, ExitCode.USAGE, ExitCode.INVALID
+NOT_APPLIED, FAILED, MISMATCH = ExitCode.NOT_APPLIED, ExitCode.CHECK_FAILED, ExitCode.MISMATCH
+
+
+@dataclass(frozen=True)
+class Code:
+    """One code. `exits` are the exit codes of a run that ends with it, the usual one first."""
+
+    title: str
+    meaning: str
+    advice: str
+    exits: tuple[ExitCode, ...]
+
+
+@dataclass(frozen=True)
+class Family:
+    """All codes that begin alike."""
+
+    prefix: str
+    title: str
+
+
+FAMILIES: tuple[Family, ...] = (
+    Family("E1", "The document and the workspace"),
+    Family("E2", "The pipeline"),
+    Family("E3", "Where trees come from"),
+    Family("E4", "Edits"),
+    Family("E5", "Checks and house rules"),
+    Family("E6", "Lock and audit"),
+    Family("E7", "Writing"),
+    Family("W", "Warnings"),
+)
+
+CODES: dict[str, Code] = {
+    "E101": Code(
+        "file too large",
+        "A YAML file is over the size cap. The cap is there because reading YAML is slow.",
+        "Split the file, or remove generated parts.",
+        (INVALID,),
+    ),
+    "E102": Code(
+        "empty document",
+        "The file is empty, or holds comments only.",
+        "Write a pipeline, or let `orchestrator init` write one.",
+        (INVALID,),
+    ),
+    "E103": Code(
+        "not readable as YAML or JSON",
+        "The text breaks the rules of YAML 1.2, is no mapping at the top, or is no JSON where a check reads JSON.",
+        "Correct the text at the place shown. A colon or a brace in code often wants quotes around the value.",
+        (INVALID, FAILED),
+    ),
+    "E104": Code(
+        "not UTF-8",
+        "A byte of the file is no UTF-8 text.",
+        "Save the file as UTF-8.",
+        (INVALID,),
+    ),
+    "E105": Code(
+        "tab as indentation",
+        "A tab indents a line. YAML indents with blanks.",
+        "Replace the tab by blanks.",
+        (INVALID,),
+    ),
+    "E106": Code(
+        "key or tag of an unusual kind",
+        "A key is not a string, or a value carries a YAML tag that is not supported.",
+        "Write the key in quotes; use plain values.",
+        (INVALID,),
+    ),
+    "E107": Code(
+        "alias too large",
+        "An alias points into itself, or aliases multiply into more nodes than anyone writes.",
+        "Write the value out.",
+        (INVALID,),
+    ),
+    "E108": Code(
+        "key given twice",
+        "A mapping has the same key twice. One of the two would be lost in silence.",
+        "Keep one of the two.",
+        (INVALID,),
+    ),
+    "E109": Code(
+        "value read as another type",
+        "YAML reads the value as something else than its text looks like: `0.10` as 0.1, `1e3` as a number.",
+        "Write it in quotes if it is text, or in plain digits if it is a number.",
+        (INVALID,),
+    ),
+    "E110": Code(
+        "unknown key",
+        "The model at this place has no such key.",
+        "Correct the key; the nearest one is shown.",
+        (INVALID,),
+    ),
+    "E111": Code(
+        "key missing",
+        "A key without which the entry means nothing is not there.",
+        "Add the key.",
+        (INVALID,),
+    ),
+    "E112": Code(
+        "unknown edit or check",
+        "`op:` or `check:` names a kind that does not exist.",
+        "Correct the name; `docs/reference.md` lists them all.",
+        (INVALID,),
+    ),
+    "E113": Code(
+        "text expected",
+        "The key takes text and YAML reads the value as a number or as true or false.",
+        "Write the value in quotes.",
+        (INVALID,),
+    ),
+    "E114": Code(
+        "value does not fit",
+        "The value has the wrong type or shape for this key, or keys of the entry contradict each other.",
+        "Read what was found and what the key takes.",
+        (INVALID,),
+    ),
+    "E115": Code(
+        "target cannot be extended",
+        "`extends:` names a file that cannot be read or is no mapping, or targets extend each other in a circle.",
+        "Name a target file relative to this one.",
+        (INVALID,),
+    ),
+    "E120": Code(
+        "file not in the workspace",
+        "A file that the pipeline names does not exist.",
+        "Create it, or correct the path.",
+        (INVALID,),
+    ),
+    "E121": Code(
+        "file cannot be read",
+        "The system refuses to read a file of the workspace.",
+        "Check its permissions.",
+        (INVALID,),
+    ),
+    "E122": Code(
+        "path leaves the workspace",
+        "A path is absolute, has `..`, or goes through a link to somewhere else.",
+        "Copy the file into the workspace and name it relative to `pipeline.yaml`.",
+        (INVALID,),
+    ),
+    "E123": Code(
+        "file over the size cap",
+        "A file of the workspace is larger than any patch has reason to be.",
+        "Check whether it is the right file.",
+        (INVALID,),
+    ),
+    "E124": Code(
+        "not an ordinary file",
+        "The path names a folder, a pipe or a device.",
+        "Name a file.",
+        (INVALID,),
+    ),
+    "E125": Code(
+        "not text",
+        "A template is no UTF-8, or a Python file to deploy is binary.",
+        "Save it as UTF-8; deploy source, not compiled files.",
+        (INVALID,),
+    ),
+    "E126": Code(
+        "no such workspace",
+        "The folder that `--workspace` names does not exist.",
+        "Correct the path.",
+        (USAGE,),
+    ),
+    "E127": Code(
+        "no audit to read",
+        "`audit` was pointed at something that cannot be read.",
+        "Render first, or name the log.",
+        (USAGE,),
+    ),
+    "E130": Code(
+        "target path is not plain",
+        "A path in the package is absolute, has `..` or `//`, or names a package root itself.",
+        "Write it as `ROOT/…/file.py`.",
+        (INVALID,),
+    ),
+    "E131": Code(
+        "not a package root",
+        "The path, or `--tree`, begins with a name that is not one of the target's `roots`.",
+        "Correct the name, or add the root to the target.",
+        (INVALID, USAGE),
+    ),
+    "E201": Code(
+        "unknown parameter",
+        "A variant or `--set` names a parameter that `params:` does not have.",
+        "Correct the name; the nearest one is shown.",
+        (INVALID,),
+    ),
+    "E202": Code(
+        "unknown variant",
+        "`--variant` names a variant that the pipeline does not have.",
+        "Correct the name.",
+        (INVALID,),
+    ),
+    "E203": Code(
+        "parameter value does not fit",
+        "`--set` is not NAME=VALUE, or a value is of another type than the parameter has in `params:`.",
+        "Write `--set max_num_seqs=16`, and give a number for a number.",
+        (INVALID, USAGE),
+    ),
+    "E204": Code(
+        "unknown value",
+        "A dotted reference such as `${params.x}` names nothing, or a figure that the target says is unknown.",
+        "Correct the name; or measure the figure and enter it in the target.",
+        (INVALID,),
+    ),
+    "E205": Code(
+        "reference where none can stand",
+        "`${…}` is no hole and no value, is a hole outside of code, or stands inside a string literal of a pattern.",
+        "Use bare names for holes and dotted names for values; write `$${` for a literal `${`.",
+        (INVALID,),
+    ),
+    "E206": Code(
+        "code that cannot be used",
+        "Code in the YAML is empty, is not Python, matches anything, or is no expression or import where one is asked.",
+        "Correct the code at the place shown.",
+        (INVALID, FAILED),
+    ),
+    "E207": Code(
+        "hole not bound",
+        "The new code uses a hole that the pattern does not have.",
+        "Use a hole of `match`, or a dotted value.",
+        (INVALID,),
+    ),
+    "E210": Code(
+        "stage id given twice",
+        "Two stages have the same id.",
+        "Give one of them another id.",
+        (INVALID,),
+    ),
+    "E211": Code(
+        "unknown stage",
+        "`needs`, `until` or the argument of `diff` names a stage that does not exist.",
+        "Correct the name; the nearest one is shown.",
+        (INVALID, USAGE),
+    ),
+    "E212": Code(
+        "stage needs itself",
+        "A stage names itself in `needs`.",
+        "Remove this need.",
+        (INVALID,),
+    ),
+    "E213": Code(
+        "cycle of needs",
+        "Stages need each other in a circle; the path is shown.",
+        "Remove one of these needs.",
+        (INVALID,),
+    ),
+    "E220": Code(
+        "not a transform",
+        "The file in `stages/` does not define `class Params(BaseModel)` and `transform(module, params)`.",
+        "Define both; see the guide, transforms.",
+        (INVALID,),
+    ),
+    "E221": Code(
+        "unknown transform",
+        "`use:` names a transform that has no file in `stages/`.",
+        "Create `stages/NAME.py`, or correct the name.",
+        (INVALID,),
+    ),
+    "E222": Code(
+        "transform parameters do not fit",
+        "The transform's own `Params` model refuses what `params:` gives.",
+        "Give what the transform takes.",
+        (INVALID,),
+    ),
+    "E230": Code(
+        "template cannot be read",
+        "A jinja2 template has a syntax error.",
+        "Mend the template at the place shown.",
+        (INVALID,),
+    ),
+    "E231": Code(
+        "undefined name in a template",
+        "A template uses a value that it is not given.",
+        "Correct the name; templates get `params`, `device`, `model`, `engine`, `target` and `provided`.",
+        (INVALID,),
+    ),
+    "E232": Code(
+        "template fails",
+        "A template raises an error while it is rendered.",
+        "Mend the template.",
+        (INVALID,),
+    ),
+    "E233": Code(
+        "two files of one name",
+        "An artefact has the name of a file that `render` writes itself, or of another artefact.",
+        "Give the artefact another name.",
+        (INVALID,),
+    ),
+    "E301": Code(
+        "source not in the cache and not reachable",
+        "The source distribution of the base is not cached, and the index cannot be asked or does not answer.",
+        "Run the command once with network, or put the file where the message says.",
+        (INVALID,),
+    ),
+    "E302": Code(
+        "source is another file",
+        "The source distribution does not have the digest of the lock or of the index.",
+        "Find out which of the two is right before you go on.",
+        (MISMATCH,),
+    ),
+    "E303": Code(
+        "no such source distribution",
+        "The requirement does not name one version, or no index has it.",
+        "Write NAME==VERSION; name an index that has it.",
+        (INVALID,),
+    ),
+    "E304": Code(
+        "archive or folder cannot be used",
+        "It is damaged, too large, holds the package not at all or more than once, or names places outside of itself.",
+        "Pack the package folder itself: `tar -C PARENT -c PACKAGE`.",
+        (USAGE,),
+    ),
+    "E305": Code(
+        "link leaves the package",
+        "A link in the package points to a file outside of it. A tree holds only what lies in the package.",
+        "Put a copy of the file in its place.",
+        (USAGE,),
+    ),
+    "E306": Code(
+        "entry or cache cannot be used",
+        "A file of a package cannot be read, has no plain name or is a dangling link; or the cache cannot be used.",
+        "Check permissions; set ORCHESTRATOR_CACHE to another folder. A dangling link is only a warning.",
+        (USAGE, OK),
+    ),
+    "E307": Code(
+        "no such package folder",
+        "The folder that `--tree` names does not exist, is none, or cannot be listed.",
+        "Correct the path.",
+        (USAGE,),
+    ),
+    "E308": Code(
+        "base must be supplied",
+        "The target's base cannot be fetched: its `supplied:` says how to get it.",
+        "Hand it over with `--tree ROOT=PATH`.",
+        (USAGE,),
+    ),
+    "E309": Code(
+        "base workspace does not apply",
+        "The target's base is made by another workspace, and the pipeline there fails.",
+        "Run `orchestrator plan -C FOLDER` to see that pipeline alone.",
+        (NOT_APPLIED, FAILED),
+    ),
+    "E401": Code(
+        "file gone",
+        "The tree has no such file.",
+        "Correct the path; files of the same name are shown.",
+        (NOT_APPLIED, FAILED),
+    ),
+    "E402": Code(
+        "scope gone",
+        "The file has no definition of the name in `within:`.",
+        "Correct `within:`; the nearest name is shown.",
+        (NOT_APPLIED, FAILED),
+    ),
+    "E403": Code(
+        "pattern gone",
+        "The pattern matches nowhere in the scope. The nearest code is shown, or that there is no candidate.",
+        "Compare, and write the pattern as the code is now. Nothing is ever inserted somewhere instead.",
+        (NOT_APPLIED,),
+    ),
+    "E404": Code(
+        "rewritten by another stage",
+        "The pattern matched in the base; an earlier stage rewrote the definition.",
+        "Write the pattern for what that stage leaves, or order the stages the other way.",
+        (NOT_APPLIED,),
+    ),
+    "E405": Code(
+        "too many sites",
+        "The pattern matches more sites than `count`, or a qualified name has several definitions.",
+        "Narrow the pattern or the scope, or say `count:`.",
+        (NOT_APPLIED, FAILED),
+    ),
+    "E406": Code(
+        "matches its own result",
+        "After the edit, its pattern would match and change the code again. Such an edit cannot be told from applied.",
+        "Say more in the pattern, or let the transform leave changed code alone.",
+        (NOT_APPLIED,),
+    ),
+    "E407": Code(
+        "name not bound",
+        "Inserted code reads a name that is not bound on every path before the site.",
+        "Import or define it first, or read something that is bound there.",
+        (NOT_APPLIED,),
+    ),
+    "E408": Code(
+        "not valid Python",
+        "A file, or a transform, does not parse.",
+        "Mend the code at the place shown.",
+        (NOT_APPLIED, INVALID, FAILED),
+    ),
+    "E409": Code(
+        "cannot be decoded",
+        "A file's bytes do not fit its coding line, or new code cannot be written in the file's encoding.",
+        "Correct the coding line, or write the new code in ASCII.",
+        (NOT_APPLIED, FAILED),
+    ),
+    "E410": Code(
+        "site cannot be edited",
+        "The match is inside an f-string, shares its line with other code, or is no place for what is put there.",
+        "Match the whole statement instead.",
+        (NOT_APPLIED,),
+    ),
+    "E411": Code(
+        "result does not parse",
+        "The file would not be valid Python after the edit.",
+        "Look at the inserted code, or at the transform.",
+        (NOT_APPLIED,),
+    ),
+    "E412": Code(
+        "import would shadow",
+        "The imported name is bound to something else in this scope.",
+        "Import it under another name with `as`.",
+        (NOT_APPLIED,),
+    ),
+    "E413": Code(
+        "partly applied",
+        "Some of the stage is in the tree and some is not.",
+        "Start from the base, or find out who wrote the applied part.",
+        (NOT_APPLIED,),
+    ),
+    "E414": Code(
+        "file does not survive libcst",
+        "libcst cannot read the file, or would not print it back byte for byte. So no transform touches it.",
+        "Write the change as an edit: edits keep every other byte.",
+        (NOT_APPLIED,),
+    ),
+    "E415": Code(
+        "transform fails",
+        "The transform raises an error, or returns something else than a module.",
+        "Mend the transform at the line shown.",
+        (NOT_APPLIED, INVALID),
+    ),
+    "E416": Code(
+        "nothing there to change or to look at",
+        "A transform changes nothing; or a check's `path:` leads to no value of the artefact.",
+        "If the transform is applied already, `orchestrator lock` on the base makes that known. Correct `path:`.",
+        (NOT_APPLIED, FAILED),
+    ),
+    "E417": Code(
+        "file in the way, or figure missing",
+        "A file to deploy exists already; or a check needs a figure that the target does not have.",
+        "Say `replaces:` with the reason. Add the figure to the target, or give it in the check.",
+        (NOT_APPLIED, FAILED),
+    ),
+    "E418": Code(
+        "option value is of no use",
+        "An option of the run configuration has a value that the engine will not take.",
+        "Give it a whole number, in quotes; leave a switch bare.",
+        (FAILED,),
+    ),
+    "E501": Code(
+        "does not parse for the target's Python",
+        "House rule: a touched file must parse for the Python of the image.",
+        "Use only syntax that this version knows.",
+        (FAILED,),
+    ),
+    "E502": Code(
+        "import does not resolve",
+        "House rule: an import of a touched file names something that is neither in the tree nor in the inventory.",
+        "Deploy the module, correct the import, or enter the package in the target.",
+        (FAILED,),
+    ),
+    "E503": Code(
+        "name bound nowhere",
+        "House rule: a touched file reads a name that nothing binds.",
+        "Import or define it.",
+        (FAILED,),
+    ),
+    "E504": Code(
+        "name bound only where it never is",
+        "House rule: a name is bound only under a condition that the facts make false, and read elsewhere.",
+        "Bind it on the other path too, or do not read it there.",
+        (FAILED,),
+    ),
+    "E505": Code(
+        "target under a runtime mount",
+        "House rule: what is written there is hidden when the container starts.",
+        "Do it when the container starts, not in the image.",
+        (INVALID, FAILED),
+    ),
+    "E510": Code(
+        "two stages write one definition",
+        "Two stages change the same definition and neither needs the other, so their order is an accident.",
+        "Let one of them need the other.",
+        (FAILED,),
+    ),
+    "E520": Code(
+        "pre-check fails",
+        "The tree that reaches the stage is not what the stage expects.",
+        "Read the evidence; adapt the stage to the code.",
+        (FAILED,),
+    ),
+    "E521": Code(
+        "post-check fails",
+        "The stage does not do what it promises.",
+        "Read the evidence; mend the edits or the check.",
+        (FAILED,),
+    ),
+    "E522": Code(
+        "post-check lost",
+        "The check held after its stage and does not hold at the end: a later stage undoes the work.",
+        "Order the stages, or say `until: STAGE` if it need not hold to the end.",
+        (FAILED,),
+    ),
+    "E523": Code(
+        "two stages provide different values",
+        "Two stages bring the same flag or environment variable with different values.",
+        "Let one stage provide it.",
+        (FAILED,),
+    ),
+    "E601": Code(
+        "lock cannot be read",
+        "`pipeline.lock` is damaged, or of another version.",
+        "Restore it from version control, or remove it and run `orchestrator lock`.",
+        (MISMATCH,),
+    ),
+    "E602": Code(
+        "not in the lock",
+        "With `--locked`: an input, a source or a definition is not the one in the lock, or there is no lock.",
+        "Look at the change, then bless it with `orchestrator lock`.",
+        (MISMATCH,),
+    ),
+    "E610": Code(
+        "not an audit record",
+        "A line of the log is no audit record, or the log is no UTF-8.",
+        "Do not trust this log; render again.",
+        (MISMATCH,),
+    ),
+    "E611": Code(
+        "record edited",
+        "The record's digest does not fit its content.",
+        "Do not trust this log; find out who changed it.",
+        (MISMATCH,),
+    ),
+    "E612": Code(
+        "chain broken",
+        "The record does not follow the one before it: a line was removed, added or moved.",
+        "Do not trust this log; find out who changed it.",
+        (MISMATCH,),
+    ),
+    "E613": Code(
+        "log cut off",
+        "The end of the log is missing.",
+        "Do not trust this log; render again.",
+        (MISMATCH,),
+    ),
+    "E614": Code(
+        "files differ from the log",
+        "A file of the folder is not the one that the audit names.",
+        "Render again; nothing in the folder is written by hand.",
+        (MISMATCH,),
+    ),
+    "E701": Code(
+        "cannot be written",
+        "The system refuses to write. What was there before is untouched.",
+        "Check space and permissions, or choose another folder with `--output`.",
+        (USAGE,),
+    ),
+    "E702": Code(
+        "something is in the way",
+        "The place to write holds files that are not ours. They are never overwritten.",
+        "Move them away, or choose another folder.",
+        (USAGE,),
+    ),
+    "E703": Code(
+        "another run is writing",
+        "Two runs want to write the same folder at the same time.",
+        "Wait for the other one, or choose another folder with `--output`.",
+        (USAGE,),
+    ),
+    "W506": Code(
+        "a package's `__init__.py` is changed",
+        "House rule: that file runs before all that is in the package, and a change of it is easily overlooked.",
+        "Patch the module itself where you can, or waive it with the reason.",
+        (OK,),
+    ),
+    "W520": Code(
+        "stage without an effect",
+        "No post-check turned true by this stage: nothing would notice if its edits were lost.",
+        "Add a check that fails without the stage.",
+        (OK,),
+    ),
+    "W521": Code(
+        "check holds with a warning",
+        "The check holds, but not as well as one would like: a tile above the preferred shared memory, for example.",
+        "Read the evidence and decide.",
+        (OK,),
+    ),
+    "W602": Code(
+        "not in the lock",
+        "As E602, without `--locked`: the run goes on and says what nobody has blessed yet.",
+        "Look at the change, then bless it with `orchestrator lock`.",
+        (OK,),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class InstallerCode:
+    """A code of `patchset.py`, the program in the image; its message says what was found where."""
+
+    meaning: str
+    advice: str
+
+
+INSTALLER_CODES: dict[str, InstallerCode] = {
+    "MANIFEST": InstallerCode("The manifest is damaged or not there.", "Render again and copy the folder whole."),
+    "PYTHON": InstallerCode("This is not the interpreter of the target.", "Run it with the target's interpreter."),
+    "ROOT": InstallerCode("A package root is not in this image.", "Correct the target's package roots."),
+    "UNSAFE": InstallerCode(
+        "A link leads out of the root, or a file is of a special kind.", "Make it a regular file inside the root."
+    ),
+    "UNREADABLE": InstallerCode("A file cannot be read.", "Make it a regular file that this user may read."),
+    "MISSING": InstallerCode("An original is not there.", "Render against the package that this image has."),
+    "CHANGED": InstallerCode(
+        "An original is not the one that the patches were made for.", "Render against the package that this image has."
+    ),
+    "MIXED": InstallerCode("Some files are patched and others are not.", "Start from a whole base image."),
+    "CONFLICT": InstallerCode("Two entries lead to the same real file and want different bytes.", "List it once."),
+    "OVERLAY": InstallerCode("A file of the overlay is missing or damaged.", "Render again and copy the folder whole."),
+    "COMPILE": InstallerCode("A written file does not compile.", "Correct the stage that writes it."),
+    "WRITE": InstallerCode("A file could not be written, or is not what was written.", "Check space and permissions."),
+    "UNDO": InstallerCode("A failed install could not be taken back.", "Do not use this image."),
+    "LEFTOVER": InstallerCode("A temporary file could not be removed.", "Remove it; the patch set is in."),
+}
