@@ -97,7 +97,7 @@ def run_cli(*arguments: str, cwd: Path, stdin: bytes = b"") -> Ended:
             code = run_app(list(arguments))
         finally:
             sys.stdin = before
-    shown = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]  # a BytesIO
+    shown = [stream.buffer.getvalue().decode() for stream in (out, err)]
     return Ended(code, *shown)
 
 
@@ -184,3 +184,22 @@ class Workspace:
         """Return what `render` wrote: path → bytes."""
         top = self.folder / folder
         return {p.relative_to(top).as_posix(): p.read_bytes() for p in sorted(top.rglob("*")) if p.is_file()}
+
+
+def faults(ended: Ended) -> list[str]:
+    """Return the errors of a command that ran with `--json`: `CODE FILE:LINE:COLUMN MESSAGE | HELP` each."""
+    found = []
+    for record in ended.records():
+        if record["event"] != "diagnostic" or record["severity"] != "error":
+            continue
+        place = record.get("place")
+        where = f" {place['file']}" if place else ""
+        where += f":{place['line']}:{place['column']}" if place and place["line"] else ""
+        found.append(f"{record['code']}{where} {record['message']} | {record.get('help', '')}")
+    return found
+
+
+def replaced(text: str, old: str, new: str) -> str:
+    """Return `text` with the first `old` replaced; it must be there."""
+    assert old in text, old
+    return text.replace(old, new, 1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from orchestrator.checks.base import Check
-from orchestrator.checks.reading import content_of, owner, parsing, scopes_of, source_of
+from orchestrator.checks.reading import content_of, owner, parsing, scopes_of, source_of, times
 from orchestrator.checks.verdict import Verdict, fails, holds, when
 from orchestrator.code.scopes import definition_digest
 from orchestrator.core.diagnostics import Place
@@ -75,7 +75,7 @@ class TextCount(Check):
         first = content.find(wanted)
         line = content.count(b"\n", 0, first) + 1 if count else 0
         since = f", first in line {line}" if count else ""
-        evidence = f"{self.file} has the text {self.text!r} {count} times{since}"
+        evidence = f"{self.file} has the text {self.text!r} {times(count)}{since}"
         place = Place(self.file, line, 1 if line else 0)
         return when(count == self.equals, evidence if count == self.equals else f"{evidence}, not {self.equals}", place)
 

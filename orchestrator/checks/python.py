@@ -9,7 +9,7 @@ from pydantic import Field
 
 from orchestrator.checks.base import Check
 from orchestrator.checks.house.world import InTree, Missing, Outside, World
-from orchestrator.checks.reading import compiled, content_of, expression, owner, scope_of, scopes_of, source_of
+from orchestrator.checks.reading import compiled, content_of, expression, owner, scope_of, scopes_of, source_of, times
 from orchestrator.checks.verdict import Verdict, fails, holds
 from orchestrator.code.imports import Import, imports
 from orchestrator.code.patterns import Matcher, find_matches
@@ -223,7 +223,7 @@ class MatchCount(Check):
         places = [source.place(match.first) for match in found]
         lines = ", ".join(str(place.line) for place in places)
         since = f" (line {lines})" if lines else ""
-        evidence = f"`{self.pattern.strip()}` matches {len(found)} times in {owner(self.file, self.within)}{since}"
+        evidence = f"`{self.pattern.strip()}` matches {times(len(found))} in {owner(self.file, self.within)}{since}"
         place = places[0] if places else Place(self.file)
         if len(found) == self.equals:
             return holds(evidence, place)

@@ -69,7 +69,9 @@ def standing_alone(error: Rejected, file: str) -> Diagnostic:
 
 
 def _absent(file: str, known: Iterable[str]) -> Diagnostic:
-    near = did_you_mean(file, known) if known else ""
+    folder, _, name = file.rpartition("/")
+    beside = [path for path in known if path.endswith(f"/{name}") or path.rpartition("/")[0] == folder]
+    near = did_you_mean(file, beside)
     hint = f"; {near}" if near.startswith("did you") else ""
     return Diagnostic("E401", f"{file} is not there{hint}", Place(file), help="Correct the path, or deploy the file.")
 
@@ -98,6 +100,11 @@ def scope_of(source: Source, within: str | None) -> ScopeNode:
 def owner(file: str, within: str | None) -> str:
     """Return a scope in words: `vllm/a.py`, or `f in vllm/a.py`."""
     return f"`{within}` in {file}" if within else file
+
+
+def times(count: int) -> str:
+    """Return a count in words."""
+    return "once" if count == 1 else f"{count} times"
 
 
 def compiled(text: str, values: Mapping[str, Any], field: str) -> Pattern:

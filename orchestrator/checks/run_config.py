@@ -85,25 +85,25 @@ def parse_argv(argv: Sequence[str]) -> Flags:
 
 
 def number(flags: Flags, name: str) -> int | None:
-    """Return an option's whole number, None where it is absent; raise `Rejected` (E418) if it is no whole number."""
+    """Return an option's whole number, None where it is absent; raise `Rejected` (E532) if it is no whole number."""
     if name not in flags:
         return None
     text = flags[name]
     if text is None or not _INTEGER.match(text.strip()):
         shown = "no value" if text is None else f"{text!r}, which is no whole number"
-        raise Rejected(Diagnostic("E418", f"--{name} has {shown}", help="Give it a whole number, in quotes."))
+        raise Rejected(Diagnostic("E532", f"--{name} has {shown}", help="Give it a whole number, in quotes."))
     return int(text)
 
 
 def chunked(flags: Flags, context: Context) -> bool:
-    """Return whether prefill is chunked: as the flag says, else as the engine decides; `Rejected` (E418) if unclear."""
+    """Return whether prefill is chunked: as the flag says, else as the engine decides; `Rejected` (E532) if unclear."""
     if CHUNKED in flags:
         text = flags[CHUNKED]
         if text is None:
             return True
         if text.lower() not in _TRUTH:
             raise Rejected(
-                Diagnostic("E418", f"--{CHUNKED} has {text!r}, neither true nor false", help="Leave it bare.")
+                Diagnostic("E532", f"--{CHUNKED} has {text!r}, neither true nor false", help="Leave it bare.")
             )
         return _TRUTH[text.lower()]
     if not context.chunks_by_itself or context.multimodal:
@@ -242,7 +242,7 @@ def _argv(config: RunConfig, path: str) -> list[str] | None:
 
 
 def engine_of(values: Mapping[str, Any]) -> Engine:
-    """Return the engine's figures from the target's facts; raise `Rejected` (E417) where one is missing."""
+    """Return the engine's figures from the target's facts; raise `Rejected` (E531) where one is missing."""
     return Engine(
         batched_chunked=_figure(values, "engine.default_batched_tokens_chunked"),
         batched_floor=_figure(values, "engine.default_batched_tokens_floor"),
@@ -257,5 +257,5 @@ def _figure(values: Mapping[str, Any], key: str) -> int:
     value = values.get(key)
     if isinstance(value, bool) or not isinstance(value, int):
         message = f"the target has no usable figure `{key}`" + (f": {value!r}" if value is not None else "")
-        raise Rejected(Diagnostic("E417", message, help="Add it to the target."))
+        raise Rejected(Diagnostic("E531", message, help="Add it to the target."))
     return value

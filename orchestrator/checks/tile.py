@@ -11,9 +11,10 @@ from orchestrator.checks.base import Check
 from orchestrator.checks.reading import owner, scope_of, source_of
 from orchestrator.checks.values import constants_around
 from orchestrator.checks.verdict import Status, Verdict, fails
-from orchestrator.code.constants import Unknown, Value
+from orchestrator.code.constants import Unknown, Value, positive
 from orchestrator.code.fold import Seen, observed
 from orchestrator.code.scopes import FunctionNode
+from orchestrator.code.symbols import parameters
 from orchestrator.core.diagnostics import Diagnostic, Rejected
 from orchestrator.device.shared_memory import LAUNCH_STAGES, flash_attention_tile_bytes, largest_tile, padded
 from orchestrator.spec.model import Scalar, TargetPath
@@ -71,8 +72,15 @@ class TileFits(Check):
         if not seen:
             return fails(f"no launch in {owner(self.file, self.within)} can be reached", source.place(scope))
         verdicts = [self._verdict(view, source, scope, tile) for each in seen for tile in _tiles(each)]
-        worst = max(verdicts, key=lambda pair: (_ORDER.index(pair[0].status), pair[1]))
-        return worst[0]
+        worst, _ = max(verdicts, key=lambda pair: (_ORDER.index(pair[0].status), pair[1]))
+        stale = [text for text in self.given if not _mentions(scope, text)]
+        if not stale:
+            return worst
+        shown = ", ".join(f"`{text}`" for text in stale)
+        status = Status.WARNS if worst.status is Status.HOLDS else worst.status
+        return Verdict(
+            status, f"{worst.evidence}; `given` names {shown}, which the function does not have", worst.place
+        )
 
     def _asked(self, scope: FunctionNode) -> dict[ast.stmt | None, list[ast.expr]]:
         """Return for each statement that launches what is asked there: rows, keys, and the stages of each launch."""
@@ -132,13 +140,30 @@ def _tiles(seen: Seen) -> Iterator[tuple[Seen, Value, Value, Value]]:
 
 
 def _figure(view: View, key: str, *given: int | None) -> int:
-    """Return the first number given, else the target's figure; raise `Rejected` (E417) if the target has none."""
+    """Return the first number given, else the target's figure; raise `Rejected` (E531) if the target has none."""
     value: Any = next((number for number in given if number is not None), view.facts.values.get(key))
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         field = key.rpartition(".")[2]
         message = f"the target has no usable figure `{key}`" + (f": {value!r}" if value is not None else "")
-        raise Rejected(Diagnostic("E417", message, help=f"Add `{field}` to the target, or give it in the check."))
+        raise Rejected(Diagnostic("E531", message, help=f"Add `{field}` to the target, or give it in the check."))
     return value
+
+
+def _mentions(scope: FunctionNode, text: str) -> bool:
+    """Tell whether a given fact is about an expression of the function, or about one of its parameters."""
+    try:
+        fact = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    if isinstance(fact, ast.Name) and fact.id in parameters(scope):
+        return True
+    wanted = positive(fact)[0] if isinstance(fact, ast.Compare) else ast.unparse(fact)
+    for node in ast.walk(scope):
+        if type(node) is type(fact):
+            found = positive(node)[0] if isinstance(node, ast.Compare) else ast.unparse(node)
+            if found == wanted:
+                return True
+    return False
 
 
 def launches(scope: FunctionNode) -> Iterator[tuple[ast.stmt, ast.Call]]:

@@ -108,9 +108,11 @@ class Uses:
 
     def _with_word(self, name: str) -> Iterator[Source]:
         """Yield the files that have the identifier anywhere and that parse, by path."""
-        word = re.compile(rb"(?<![\w])" + re.escape(name.encode()) + rb"(?![\w])")
-        for path in sorted(self.view.tree):
-            if not path.endswith(".py") or not word.search(self.view.tree[path]):
+        spelled = name.encode()
+        word = re.compile(rb"(?<![\w])" + re.escape(spelled) + rb"(?![\w])")
+        for path in sorted(self.view.paths()):
+            raw = self.view.tree[path]
+            if not path.endswith(".py") or spelled not in raw or not word.search(raw):
                 continue
             source = self.view.source(path)
             try:
@@ -165,12 +167,12 @@ def _for_checkers(found: Import) -> bool:
 Parents = dict[ast.AST, ast.AST]
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1_000)
 def _parents(source: Source) -> Parents:
     return {child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)}
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1_000)
 def _imports(source: Source) -> tuple[Import, ...]:
     return tuple(imports(source.tree, source.path))
 

@@ -40,7 +40,7 @@ class ValueEquals(Check):
     path: DataPath | None = None
     name: Annotated[str | None, Field(min_length=1, description="name in a Python file")] = None
     within: Annotated[str | None, Field(min_length=1, description="function or class that binds the name")] = None
-    equals: Scalar | list[Scalar] | None
+    equals: Annotated[Scalar | list[Scalar] | None, Field(description="the value it must be")]
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -139,7 +139,7 @@ def same(found: object, wanted: object) -> bool:
 
 
 def value_at(view: View, file: str, path: str) -> tuple[Any, Place]:
-    """Return the value at a path of a YAML or JSON file and its place; raise `Rejected` (E401, E416 or E10x)."""
+    """Return the value at a path of a YAML or JSON file and its place; raise `Rejected` (E401, E530 or E10x)."""
     document = document_of(view, file)
     data: Any = document.data
     known: tuple[str | int, ...] = ()
@@ -151,7 +151,7 @@ def value_at(view: View, file: str, path: str) -> tuple[Any, Place]:
 def steps(path: str) -> list[str | int]:
     """Return the parts of a path, `env.NAME` as `env` and `NAME`, `command[3]` as `command` and 3.
 
-    Raises `Rejected` (E416) where it cannot be read.
+    Raises `Rejected` (E530) where it cannot be read.
     """
     found: list[str | int] = []
     position = 0
@@ -160,7 +160,7 @@ def steps(path: str) -> list[str | int]:
         if match is None:
             help_ = "Write keys with dots between them and indices in brackets: `command[3]`."
             raise Rejected(
-                Diagnostic("E416", f"`path: {path}` cannot be read from character {position + 1}", help=help_)
+                Diagnostic("E530", f"`path: {path}` cannot be read from character {position + 1}", help=help_)
             )
         found.append(match["key"] if match["index"] is None else int(match["index"]))
         position = match.end()
@@ -192,7 +192,7 @@ def _down(
     hint = f"; {near}" if near.startswith("did you") else ""
     size = f", which has {len(data)} entries" if isinstance(data, list) and isinstance(step, int) else ""
     message = f"{document.name} has no `{path}`: nothing at `{step}`{size}{hint}"
-    raise Rejected(Diagnostic("E416", message, document.place(known), help="Correct `path:`."))
+    raise Rejected(Diagnostic("E530", message, document.place(known), help="Correct `path:`."))
 
 
 def _shown(value: object) -> str:

@@ -44,24 +44,47 @@ class Sources:
         return self._known.setdefault((source.path, source.raw), source)
 
 
+@dataclass
+class Reads:
+    """What a judge has looked at: single files with their content (None: absent), and whether it went over all."""
+
+    files: dict[str, bytes | None] = field(default_factory=dict)
+    everything: bool = False
+
+
 @dataclass(frozen=True)
 class View:
-    """One moment of a run. `base` is the tree before the first stage; `artefacts` are files outside the tree."""
+    """One moment of a run. `base` is the tree before the first stage; `artefacts` are files outside the tree.
+
+    What a judge reads is noted in `reads`, so that its verdict can be kept while nothing of that changes.
+    """
 
     tree: Tree
     base: Tree
     facts: Facts = field(default_factory=Facts)
     artefacts: Mapping[str, bytes] = field(default_factory=dict)
     sources: Sources = field(default_factory=Sources)
+    reads: Reads = field(default_factory=Reads)
+
+    def content(self, path: str) -> bytes | None:
+        """Return a file of the tree or an artefact, None if there is neither; nothing is noted."""
+        return self.tree.get(path, self.artefacts.get(path))
 
     def read(self, path: str) -> bytes | None:
         """Return a file of the tree or an artefact, None if there is neither."""
-        return self.tree.get(path, self.artefacts.get(path))
+        found = self.reads.files[path] = self.content(path)
+        return found
 
     def source(self, path: str) -> Source | None:
         """Return a Python file of the tree, None if it is not there."""
         raw = self.tree.get(path)
+        self.reads.files[path] = self.content(path)
         return None if raw is None else self.sources.get(path, raw)
+
+    def paths(self) -> tuple[str, ...]:
+        """Return every path of the tree, for a judge that goes over all files."""
+        self.reads.everything = True
+        return tuple(self.tree)
 
     def base_source(self, path: str) -> Source | None:
         """Return a Python file of the base tree, None if it is not there."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -11,16 +14,17 @@ import typer
 
 from orchestrator.cli import audit, diff, init, lock, plan, render, validate, verify
 from orchestrator.cli.steps import Stopped
-from orchestrator.core.diagnostics import ExitCode, Rejected
+from orchestrator.core.diagnostics import Diagnostic, ExitCode, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from orchestrator.core.diagnostics import Diagnostic
-
 app = typer.Typer(
     name="orchestrator",
-    help="Checked, audited patches for a vendor's image: edit pipeline.yaml, render, audit.",
+    help=(
+        "Checked, audited patches for a vendor's image: edit pipeline.yaml, render, audit.\n\n"
+        "Example: orchestrator init my-patches && orchestrator render -C my-patches"
+    ),
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -33,15 +37,36 @@ for module in (init, validate, plan, diff, render, verify, audit, lock):
 
 def main() -> None:
     """Run the command line; every way out has its exit code."""
+    for stream in (sys.stdout, sys.stderr):  # what the terminal cannot show is escaped, not a fault
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run_app(sys.argv[1:]))
 
 
 def run_app(arguments: list[str]) -> int:
     """Return the exit code of a command line; print what a failure has to say."""
+    code = ExitCode.OK
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except SystemExit:  # typer's own answer to the same, for what is written before the end
+        return ExitCode.OK
+    except BrokenPipeError:  # whoever read us has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"error[E700]: the output cannot be written: {error.strerror}\n")
+        return ExitCode.USAGE
+    return code
+
+
+def _run(arguments: list[str]) -> ExitCode:
     as_json = "--json" in arguments
     try:
-        result = app(arguments, standalone_mode=False)
-        return int(result or 0)
+        code = ExitCode(app(arguments, standalone_mode=False, prog_name="orchestrator") or 0)
+        if code is ExitCode.INTERRUPTED:  # typer turns the interrupt into its exit code
+            sys.stderr.write("interrupted\n")
+        return code
     except Stopped as stopped:
         _explain(stopped.diagnostics, arguments, as_json=as_json)
         return stopped.exit_code
@@ -51,12 +76,11 @@ def run_app(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("interrupted\n")
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
-    except Exception as error:  # noqa: BLE001 - what is left is our bug, and its report is the last resort
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC}:
+            raise  # of stdout: whatever else we write has its own report
         if _is_usage(error):
-            sys.stderr.write(f"{_usage_text(error)}\n")
+            _explain_usage(error, arguments, as_json=as_json)
             return ExitCode.USAGE
         _report_bug(error, arguments)
         return ExitCode.BUG
@@ -66,11 +90,15 @@ def _is_usage(error: Exception) -> bool:
     return hasattr(error, "format_message") and hasattr(error, "exit_code")
 
 
-def _usage_text(error: Exception) -> str:
-    message = str(error.format_message())  # type: ignore[attr-defined]  # what `_is_usage` saw
+def _explain_usage(error: Exception, arguments: list[str], *, as_json: bool) -> None:
+    message = str(error.format_message()).replace("Value error, ", "")  # type: ignore[attr-defined]  # `_is_usage` saw
+    if message.startswith("Usage:"):  # no command was given: the help itself is the answer
+        sys.stderr.write(f"{message}\n")
+        return
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "orchestrator"
-    return f"error: {message}\n  help: `{path} --help` shows how it is used."
+    found = Diagnostic("E700", message, help=f"`{path} --help` shows how it is used.")
+    _explain((found,), arguments, as_json=as_json)
 
 
 def _explain(diagnostics: tuple[Diagnostic, ...], arguments: list[str], *, as_json: bool) -> None:
@@ -83,9 +111,11 @@ def _reader(arguments: list[str]) -> Callable[[str], bytes]:
     from orchestrator.origin.workspace import WorkspaceFiles
 
     folder = Path()
-    for option in ("-C", "--workspace"):
-        if option in arguments[:-1]:
-            folder = Path(arguments[arguments.index(option) + 1])
+    for option, value in itertools.pairwise([*arguments, ""]):
+        if option in {"-C", "--workspace"}:
+            folder = Path(value)
+        elif option.startswith("--workspace="):
+            folder = Path(option.partition("=")[2])
     return WorkspaceFiles(folder.resolve()).read
 
 

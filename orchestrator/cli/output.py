@@ -26,7 +26,10 @@ def console(*, stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else int(os.environ.get("COLUMNS", _WIDTH))
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    plain = False if os.environ.get("NO_COLOR") else None  # stronger than FORCE_COLOR, and bold is no exception
+    return Console(
+        file=stream, width=width, force_terminal=plain, markup=False, highlight=False, emoji=False, soft_wrap=False
+    )
 
 
 def print_records(records: Iterable[Mapping[str, Any]]) -> None:

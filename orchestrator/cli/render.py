@@ -51,7 +51,7 @@ def command(
     """
     from orchestrator.cli.locked import lock_faults
     from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
-    from orchestrator.cli.steps import base_of, exit_code_of, lock_of, make_plan_for, run_on
+    from orchestrator.cli.steps import base_of, exit_code_of, image_templates, lock_of, make_plan_for, run_on
     from orchestrator.emit.audit import read_audit
     from orchestrator.emit.build import build_files
     from orchestrator.emit.records import stage_record
@@ -63,6 +63,7 @@ def command(
         workspace, file, target, variant, tuple(settings or ()), tuple(tree or ()), offline, command="render"
     )
     plan = make_plan_for(request)
+    image_templates(plan, required=True)
     base = base_of(plan, request)
     run = run_on(plan, base, request)
     interpreter = find_interpreter(plan.facts.python)

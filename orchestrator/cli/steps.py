@@ -55,18 +55,51 @@ def workspace_files(request: Request) -> WorkspaceFiles:
 
 
 def make_plan_for(request: Request) -> Plan:
-    """Return the plan of the workspace; stop (invalid) with everything that is wrong with it."""
-    from orchestrator.engine.load import Choice, load
+    """Return the plan of the workspace.
+
+    Stops (invalid) with everything that is wrong with it, or (usage) where the command line names what is not there.
+    """
+    from orchestrator.engine.load import Choice, WrongChoice, load
     from orchestrator.engine.plan import make_plan
 
     files = workspace_files(request)
+    content = _pipeline(files, request)
     try:
-        content = files.read(request.file)
         choice = Choice(request.variant, _settings(request.settings), request.target)
         loaded = load(request.file, content, files.read, choice)
         return make_plan(loaded, files.read)
+    except WrongChoice as error:
+        raise Stopped(error.diagnostics, ExitCode.USAGE) from None
     except Rejected as error:
         raise Stopped(error.diagnostics, ExitCode.INVALID) from None
+
+
+def _pipeline(files: WorkspaceFiles, request: Request) -> bytes:
+    try:
+        return files.read(request.file)
+    except Rejected as error:
+        found = error.diagnostics[0]
+        if found.code == "E120" and not found.help.startswith("did you mean"):
+            help_ = "Name it with --file, or its folder with --workspace; `orchestrator init` writes a starter."
+            found = replace(found, help=help_)
+        raise Stopped((found,), ExitCode.INVALID if found.code == "E123" else ExitCode.USAGE) from None
+
+
+def image_templates(plan: Plan, *, required: bool) -> None:
+    """Look at the templates that every build needs; stop (invalid) for those that cannot be used."""
+    from orchestrator.emit.build import DOCKERFILE, DOCKERIGNORE
+    from orchestrator.engine.templates import check_template
+
+    faults: list[Diagnostic] = []
+    for name in (DOCKERFILE, DOCKERIGNORE):
+        try:
+            faults += check_template(name, plan.read(name).decode("utf-8"))
+        except Rejected as error:
+            faults += error.diagnostics if required else ()
+        except UnicodeDecodeError:
+            faults.append(Diagnostic("E125", f"'{name}' is not UTF-8", Place(name), help="Save it as UTF-8."))
+    if faults:
+        raise Stopped(tuple(faults), ExitCode.INVALID)
 
 
 def _settings(given: tuple[str, ...]) -> dict[str, str]:
@@ -103,8 +136,11 @@ def _supplied(plan: Plan, request: Request) -> BaseTree:
     compiled: set[str] = set()
     names: list[str] = []
     notices: list[Diagnostic] = []
-    for item in request.trees:
+    for number, item in enumerate(request.trees):
         root, equals, where = item.partition("=")
+        if root in (earlier.partition("=")[0] for earlier in request.trees[:number]):
+            fault = Diagnostic("E131", f"--tree {item}: '{root}' has a tree already", help="Give each root once.")
+            raise Stopped((fault,), ExitCode.USAGE)
         if not equals or root not in plan.target.roots:
             message = f"--tree {item}: '{root}' is not a package root of target '{plan.target.name}'"
             help_ = f"Write --tree ROOT=PATH; {did_you_mean(root, plan.target.roots)}"
@@ -262,7 +298,7 @@ def deeply(function: Callable[[], T]) -> T:
     size = threading.stack_size(_STACK_BYTES)
     sys.setrecursionlimit(_RECURSION_LIMIT)
     try:
-        thread = threading.Thread(target=target, name="deep")
+        thread = threading.Thread(target=target, name="deep", daemon=True)  # an interrupt does not wait for its end
         thread.start()
         thread.join()
     finally:

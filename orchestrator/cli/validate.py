@@ -29,13 +29,15 @@ def command(
     Example: orchestrator validate --variant aggressive
     """
     from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
-    from orchestrator.cli.steps import make_plan_for
+    from orchestrator.cli.steps import image_templates, make_plan_for
 
     request = Request(workspace, file, target, variant, tuple(settings or ()), command="validate")
     plan = make_plan_for(request)
+    image_templates(plan, required=False)
     print_diagnostics(plan.warnings, lines_of(plan.read), as_json=as_json)
     if as_json:
         print_records([{"event": "valid", "pipeline": plan.name, "stages": [s.id for s in plan.stages]}])
     else:
-        console().print(f"{plan.name}: valid, {len(plan.stages)} stages: {' → '.join(s.id for s in plan.stages)}")
+        count = f"{len(plan.stages)} stage{'s' * (len(plan.stages) != 1)}"
+        console().print(f"{plan.name}: valid, {count}: {' → '.join(s.id for s in plan.stages)}", soft_wrap=True)
     return ExitCode.OK

@@ -55,7 +55,7 @@ def command(
         )
     else:
         console().print(states_table(rows))
-    wanted = [state for stage, state, _ in rows if state not in {"switched off", "makes no change"}]
+    wanted = [state for stage, state, _ in rows if state not in {"skipped", "makes no change"}]
     return ExitCode.OK if all(state == "applied" for state in wanted) else ExitCode.NOT_APPLIED
 
 
@@ -72,7 +72,7 @@ def state_of(result: StageResult) -> tuple[str, str]:
         case Applied(fit=fit):
             return "not applied", f"it would apply ({fit})"
         case Skipped(reason=reason):
-            return "switched off", reason
+            return "skipped", reason
         case Failed(diagnostics=found):
             partly = [d for d in found if d.code == "E413"]
             if partly:

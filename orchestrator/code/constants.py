@@ -7,6 +7,7 @@ bounds, and everything else folds to `Unknown` with the reason.
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 
 Plain = None | bool | int | float | str | bytes | tuple["Plain", ...]
 
-MAX_BITS = 4096
+MAX_BITS = 4_000
 MAX_LENGTH = 10_000
-_MAX_POWER = 1024
-_MAX_SHIFT = 1024
+_MAX_POWER = 1_000
+_MAX_SHIFT = 1_000
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
 }
 
 
+@functools.lru_cache(maxsize=4_096)  # every path through a function folds the same nodes again
 def text_of(node: ast.AST) -> str:
     """Return an expression in the one spelling that facts are compared in."""
     return ast.unparse(node)

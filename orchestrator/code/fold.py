@@ -85,11 +85,21 @@ def _told_apart(found: list[Seen]) -> list[Seen]:
 def module_values(tree: ast.Module, names: Iterable[str], constants: Mapping[str, Value]) -> dict[str, Value]:
     """Return the value of each module-level name that has exactly one, for code that reads it later."""
     found: dict[str, Value] = {}
-    for name in sorted(set(names) & all_bound(tree.body)):
+    for name in sorted(set(names) & _assigned(tree)):
         values = possible_values(tree, name, {}, constants)
         if len(values) == 1 and not isinstance(values[0].value, Unknown):
             found[name] = values[0].value
     return found
+
+
+def _assigned(tree: ast.Module) -> set[str]:
+    """Return the names that a module gives a value: an import, a function or a class has none to fold."""
+    found: set[str] = set()
+    other: set[str] = set()
+    for statement in _every(tree.body):
+        plain = isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.For | ast.With)
+        (found if plain else other).update(bound_by(statement))
+    return found - other
 
 
 def outside_names(scope: ScopeNode) -> set[str]:
@@ -174,8 +184,9 @@ class _Run:
         return states
 
     def _may_raise(self, states: list[State]) -> None:
-        for i, frame in enumerate(self.raising):
-            self.raising[i] = self._merged([*frame, *states])
+        """Note that an exception may leave here: for the innermost `try` around, which passes it on."""
+        if self.raising:
+            self.raising[-1] = self._merged([*self.raising[-1], *states])
 
     def see(self, statement: ast.stmt | None, states: list[State]) -> None:
         wanted = self.at[statement]
@@ -302,15 +313,36 @@ class _Run:
         return [*ends, *self.continued.pop()], self.broken.pop()
 
     def _try(self, statement: ast.Try | ast.TryStar, states: list[State]) -> list[State]:
-        """Run the handlers from every state that the body passes: any statement may raise."""
+        """Run a `try`; its `finally` stands on every way out: the end, `return`, `break`, `continue`, an exception."""
+        final = statement.finalbody
+        if not final:
+            return self._guarded(statement, states)
+        before, self.returned = self.returned, []
+        jumps = [frames for frames in (self.broken, self.continued) if frames]
+        for frames in (*jumps, self.raising):
+            frames.append([])
+        ends = self._guarded(statement, states)
+        escaping = self.raising.pop()
+        returning, self.returned = self.returned, before
+        leaving = [frames.pop() for frames in jumps]
+        through = self.block(final, returning)
+        self.returned = self._merged([*self.returned, *through])
+        for frames, left in zip(jumps, leaving, strict=True):
+            frames[-1] += self.block(final, left)
+        self._may_raise(self.block(final, escaping))
+        return self.block(final, self._merged(ends))
+
+    def _guarded(self, statement: ast.Try | ast.TryStar, states: list[State]) -> list[State]:
+        """Run body and handlers: a handler starts from every state that the body passes, since any part may raise."""
         self.raising.append([])
         end = self.block(statement.body, states)
-        raised = self.raising.pop() if statement.handlers else []
+        raised = self.raising.pop()
+        self._may_raise(raised)
         ends = self.block(statement.orelse, end)
         for handler in statement.handlers:
             caught = [self._lost(s, {handler.name} if handler.name else set(), "except") for s in raised]
             ends += self.block(handler.body, caught)
-        return self.block(statement.finalbody, self._merged(ends))
+        return ends
 
     def _match(self, statement: ast.Match, states: list[State]) -> list[State]:
         ends = list(states)

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from orchestrator.code.holes import shown
-from orchestrator.code.layout import above_line, below_line
+from orchestrator.code.layout import above_line, below_line, is_elif, starts_line
 from orchestrator.code.patterns import Match, Matcher, find_matches, same_code
 from orchestrator.code.proof import Replacements, proved
 from orchestrator.code.sites import (
@@ -116,7 +116,7 @@ def _replacement(edit: Replace, source: Source, match: Match, filled: Filled) ->
     indent, newline = source.indent_of(line), source.newline_at(line)
     if edit.pattern.is_expression and edit.template.is_expression:
         text = filled.indented(indent, newline)
-        _is_text_of(source, match)
+        _not_in_fstring(source, match)
         brought = _expression_of(filled)
         needs = _needs_parentheses(match, source, text, brought)
         return Change(Splice(span, f"({text})" if needs else text), match.nodes, (brought,))
@@ -126,11 +126,23 @@ def _replacement(edit: Replace, source: Source, match: Match, filled: Filled) ->
             help_ = "Write the whole statement as the pattern."
             raise Rejected(Diagnostic("E410", "a statement cannot stand in an expression's place", help=help_))
         nodes = (match.statement,)
+    if is_elif(source, nodes[0]):
+        return _elif(source, nodes, filled)
     if source.text[source.line_span(line).start : span.start].strip(" \t\f") and not _fits_in_line(filled):
         help_ = "Match the whole compound statement, so that the replacement has lines of its own."
         message = "the site shares its line with other code"
         raise Rejected(Diagnostic("E410", message, source.place_of(span.start), help=help_))
-    return Change(Splice(span, filled.indented(indent, newline)), nodes, filled.nodes)
+    return Change(Splice(span, filled.indented(indent, newline, source.indent_unit)), nodes, filled.nodes)
+
+
+def _elif(source: Source, nodes: Sequence[ast.AST], filled: Filled) -> Change:
+    """Return the change of an `elif` branch, which only another `if` can replace."""
+    if [type(node) for node in filled.nodes] != [ast.If] or not filled.text.startswith("if"):
+        help_ = "Match the whole `if` statement."
+        raise Rejected(Diagnostic("E410", "the site is an `elif` branch", source.place(nodes[0]), help=help_))
+    line = source.line_of(source.span(nodes[0]).start)
+    text = filled.indented(source.indent_of(line), source.newline_at(line), source.indent_unit)
+    return Change(Splice(source.span(nodes[0]), f"el{text}"), tuple(nodes), filled.nodes)
 
 
 def _fits_in_line(filled: Filled) -> bool:
@@ -142,16 +154,12 @@ def _expression_of(filled: Filled) -> ast.AST:
     return only.value if isinstance(only, ast.Expr) else only
 
 
-def _is_text_of(source: Source, match: Match) -> None:
-    """Refuse a site whose text is not the code that matched: inside f-strings `ast` gives no true positions."""
-    text = source.segment(match.first)
-    try:
-        found = ast.parse(f"({text})", mode="eval").body
-    except (SyntaxError, ValueError):
-        found = ast.Constant(None)
-    if not same_code(found, match.first):
-        help_ = "Match the statement around it."
-        raise Rejected(Diagnostic("E410", "the site is inside an f-string", source.place(match.first), help=help_))
+def _not_in_fstring(source: Source, match: Match) -> None:
+    """Refuse a site inside an f-string: what may stand there, and where it stands, differs between Python versions."""
+    for part in ast.walk(match.statement or match.first):
+        if isinstance(part, ast.JoinedStr) and any(n is match.first for n in ast.walk(part) if n is not part):
+            help_ = "Match the statement around it."
+            raise Rejected(Diagnostic("E410", "the site is inside an f-string", source.place(part), help=help_))
 
 
 def _needs_parentheses(match: Match, source: Source, text: str, brought: ast.AST) -> bool:
@@ -160,7 +168,8 @@ def _needs_parentheses(match: Match, source: Source, text: str, brought: ast.AST
         return True
     around = source.span(match.statement)
     span = source.span(match.first)
-    probe = source.text[around.start : span.start] + text + source.text[span.end : around.end]
+    start = around.start + 2 * is_elif(source, match.statement)
+    probe = source.text[start : span.start] + text + source.text[span.end : around.end]
     indent = source.indent_of(source.line_of(around.start))
     try:
         parsed = ast.parse(f"if 1:\n{indent or ' '}{probe}" if indent else probe)
@@ -169,8 +178,8 @@ def _needs_parentheses(match: Match, source: Source, text: str, brought: ast.AST
     holder: list[ast.stmt] = parsed.body[0].body if indent and isinstance(parsed.body[0], ast.If) else parsed.body
     replaced: Replacements = {id(match.first): (1, (brought,))}
     before = ast.Module([match.statement], [])
-    lines = range(1, (match.statement.end_lineno or 1) + 1)
-    return not proved(before, ast.Module(holder, []), replaced, lines)
+    everything = range(1, (match.statement.end_lineno or 1) + 1)
+    return not proved(before, ast.Module(holder, []), replaced, everything, added=0)
 
 
 def delete(edit: Delete, source: Source, scope: ScopeNode) -> Pending:
@@ -179,25 +188,41 @@ def delete(edit: Delete, source: Source, scope: ScopeNode) -> Pending:
     if not matches:
         raise Rejected(gone(edit.pattern, source, scope))
     counted(matches, edit.count, source)
-    return Pending(tuple(match_site(source, m) for m in matches), tuple(_deletion(source, m) for m in matches))
+    runs = [_statements_of(match, scope) for match in matches]
+    left = {id(body): len(body) for body, _, _ in runs}
+    changes = []
+    for body, index, length in runs:
+        left[id(body)] -= length
+        changes.append(_deletion(source, body[index : index + length], emptied=not left[id(body)]))
+    return Pending(tuple(match_site(source, m) for m in matches), tuple(changes))
 
 
-def _deletion(source: Source, match: Match) -> Change:
-    nodes, body = match.nodes, match.body
-    if body is None:
-        if not (isinstance(match.statement, ast.Expr) and match.statement.value is match.first):
-            raise Rejected(Diagnostic("E410", "only statements can be deleted", help="Use `op: replace` here."))
-        nodes = (match.statement,)
+def _statements_of(match: Match, scope: ScopeNode) -> tuple[list[ast.stmt], int, int]:
+    """Return the matched statements: the body that holds them, where they start in it, and how many they are."""
+    if match.body is not None:
+        return match.body, match.index, len(match.nodes)
+    statement = match.statement
+    if not (isinstance(statement, ast.Expr) and statement.value is match.first):
+        raise Rejected(Diagnostic("E410", "only statements can be deleted", help="Use `op: replace` here."))
+    return (*_position(scope, statement), 1)
+
+
+def _deletion(source: Source, nodes: Sequence[ast.stmt], *, emptied: bool) -> Change:
+    """Return the removal of whole lines; what empties a body leaves `pass`."""
     span = Span(source.span(nodes[0]).start, source.span(nodes[-1]).end)
     first, last = source.line_of(span.start), source.line_of(max(span.start, span.end - 1))
     whole = Span(source.line_span(first).start, source.line_span(last).end)
-    ahead, behind = source.text[whole.start : span.start], source.text[span.end : whole.end]
-    if ahead.strip(" \t\f") or (behind.strip() and not behind.lstrip(" \t").startswith("#")):
+    behind = source.text[span.end : whole.end].strip()
+    if is_elif(source, nodes[0]):
+        help_ = "Use `op: replace` with the whole `if` statement."
+        raise Rejected(Diagnostic("E410", "the site is an `elif` branch", source.place(nodes[0]), help=help_))
+    alone = starts_line(source, nodes[0]) and (not behind or behind.startswith("#"))
+    if emptied and (alone or not behind or behind.startswith("#")):
+        return Change(Splice(span, "pass"), tuple(nodes), (ast.Pass(),))
+    if not alone:
         help_ = "Use `op: replace` with the line's other statements."
         raise Rejected(Diagnostic("E410", "the site shares its line with other code", help=help_))
-    if body is None or len(nodes) == len(body):
-        return Change(Splice(span, "pass"), nodes, (ast.Pass(),))
-    return Change(Splice(whole, ""), nodes, ())
+    return Change(Splice(whole, ""), tuple(nodes), ())
 
 
 def insert(edit: Insert, source: Source, scope: ScopeNode) -> Pending | Present:
@@ -219,7 +244,11 @@ def _beside(source: Source, body: Sequence[ast.stmt], index: int, code: Template
     """Return the insertion of `code` before `body[index]`: below what precedes it or above what follows."""
     filled = fill(code, {}, source)
     neighbour = body[index - 1] if below else body[index]
-    splice = below_line(source, neighbour, filled) if below else above_line(source, neighbour, filled, first=index == 0)
+    splice = (
+        below_line(source, neighbour, filled)
+        if below
+        else above_line(source, neighbour, filled, body[index - 1] if index else None)
+    )
     site = site_of(source, body[min(index, len(body) - 1)], {})
     return Pending((site,), (Change(splice, (), filled.nodes, neighbour, below),))
 
@@ -318,5 +347,7 @@ def import_(edit: Import, source: Source, scope: ScopeNode) -> Pending | Present
         return _into_empty(source, edit.code)
     index = _after_head(scope)
     while index < len(scope.body) and isinstance(scope.body[index], ast.Import | ast.ImportFrom):
+        if _is_future(new[0]):
+            break  # such an import may stand at the head only
         index += 1
     return _beside(source, scope.body, index, edit.code, below=index > 0)

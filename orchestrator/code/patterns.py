@@ -7,6 +7,7 @@ comments, the `u` of a string); comments and formatting are not in the tree at a
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +121,20 @@ class _ValueBinder(ast.NodeTransformer):
 
 def value_node(value: Any) -> ast.expr:  # noqa: ANN401 - any plain value
     """Return the expression that writes a plain value (numbers, strings, booleans, lists, mappings)."""
-    return ast.parse(repr(value), mode="eval").body
+    return ast.parse(value_code(value), mode="eval").body
+
+
+def value_code(value: Any) -> str:  # noqa: ANN401 - any plain value
+    """Return the code that writes a plain value; what has no literal, such as infinity, is written as a call."""
+    match value:
+        case float() if not math.isfinite(value):
+            return f'float("{value}")'
+        case list():
+            return f"[{', '.join(map(value_code, value))}]"
+        case dict():
+            return f"{{{', '.join(f'{value_code(k)}: {value_code(v)}' for k, v in value.items())}}}"
+        case _:
+            return repr(value)
 
 
 def _identifier(node: ast.AST) -> str:

@@ -14,8 +14,9 @@ from orchestrator.code.edits import Assign, Delete, Edit, Import, Insert, Replac
 from orchestrator.code.operations import assign, delete, import_, insert, replace
 from orchestrator.code.patterns import find_matches
 from orchestrator.code.proof import Replacements, proved
-from orchestrator.code.scopes import ScopeNode, definitions, find
+from orchestrator.code.scopes import ScopeNode, definitions, named
 from orchestrator.code.sites import Change, Pending, Present, Site, first_line_of, site_notes
+from orchestrator.code.source import not_too_deep
 from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
 
 if TYPE_CHECKING:
@@ -26,16 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A source after an edit, with the edit's sites (in the source before) and the lines that are new in it."""
+    """A source after an edit, with the edit's sites and the lines it changed (in the source before), and those new."""
 
     source: Source
     sites: tuple[Site, ...]
+    old_lines: tuple[range, ...]
     new_lines: tuple[range, ...]
 
 
 def scope_of(source: Source, within: str | None) -> ScopeNode:
     """Return the one definition that `within` names; raise `Rejected` (E402, E405) for none or several."""
-    found = find(source.tree, within)
+    found = named(source, within)
     if len(found) == 1:
         return found[0]
     if found:
@@ -53,7 +55,11 @@ def scope_of(source: Source, within: str | None) -> ScopeNode:
 
 def examine(edit: Edit, source: Source, within: str | None) -> Pending | Present:
     """Return whether `edit` is pending in `source` or present; raise `Rejected` (E402 … E412) if neither."""
-    scope = scope_of(source, within)
+    with not_too_deep(source.path):
+        return _examine(edit, source, scope_of(source, within))
+
+
+def _examine(edit: Edit, source: Source, scope: ScopeNode) -> Pending | Present:
     match edit:
         case Assign():
             return assign(edit, source, scope)
@@ -71,6 +77,11 @@ def examine(edit: Edit, source: Source, within: str | None) -> Pending | Present
 
 def apply(edit: Edit, source: Source, within: str | None, pending: Pending) -> Rewritten:
     """Return `source` with the pending edit applied; raise `Rejected` (E406, E411) where the result is not right."""
+    with not_too_deep(source.path):
+        return _applied(edit, source, within, pending)
+
+
+def _applied(edit: Edit, source: Source, within: str | None, pending: Pending) -> Rewritten:
     spans = sorted(change.splice.span for change in pending.changes)
     if any(left.end > right.start for left, right in itertools.pairwise(spans)):
         message = "sites of the pattern lie inside one another"
@@ -82,12 +93,14 @@ def apply(edit: Edit, source: Source, within: str | None, pending: Pending) -> R
         found = error.diagnostics[0]
         message = f"the result does not parse: {found.message}"
         raise Rejected(Diagnostic("E411", message, found.place, help="Look at the inserted code.")) from None
-    if not proved(source.tree, after, _replacements(pending.changes), _touched(source, pending.changes)):
+    added = len(result.lines) - len(source.lines)
+    if not proved(source.tree, after, _replacements(pending.changes), _touched(source, pending.changes), added):
         message = "the result does not say what the edit says"
         help_ = "The site shares its line or its string with other code: replace the whole statement."
         raise Rejected(Diagnostic("E411", message, pending.sites[0].place, help=help_))
     _closed(edit, result, within)
-    return Rewritten(result, pending.sites, _new_lines(result, pending.changes))
+    old_lines = tuple(_touched(source, [change]) for change in pending.changes)
+    return Rewritten(result, pending.sites, old_lines, _new_lines(result, pending.changes))
 
 
 def _touched(source: Source, changes: Sequence[Change]) -> range:

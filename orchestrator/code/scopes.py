@@ -118,15 +118,31 @@ def outermost_function(tree: ast.Module, name: str) -> str:
     return name
 
 
+def named(source: Source, name: str | None) -> list[ScopeNode]:
+    """Return every definition of this qualified name in a source; the module itself for None and `<module>`."""
+    if name is None or name == MODULE:
+        return [source.tree]
+    return source.once("definitions", lambda: _by_name(source.tree)).get(name, [])
+
+
+def _by_name(tree: ast.Module) -> dict[str, list[ScopeNode]]:
+    found: dict[str, list[ScopeNode]] = {}
+    for name, node in definitions(tree):
+        found.setdefault(name, []).append(node)
+    return found
+
+
 def definition_digest(source: Source, name: str) -> str | None:
     """Return the digest of a definition's normalised source, None where it does not exist.
 
     Where a name is defined more than once, all its definitions together are one image.
     """
-    nodes = find(source.tree, None if name == MODULE else name)
-    if not nodes:
-        return None
-    return digest("\n\n".join(normalised(source, node) for node in nodes).encode())
+    return source.once(f"digest {name}", lambda: _digest(source, name))
+
+
+def _digest(source: Source, name: str) -> str | None:
+    nodes = named(source, name)
+    return digest("\n\n".join(normalised(source, node) for node in nodes).encode()) if nodes else None
 
 
 def normalised(source: Source, node: ScopeNode) -> str:
@@ -143,8 +159,8 @@ def normalised(source: Source, node: ScopeNode) -> str:
     if not isinstance(node, _FUNCTIONS):
         for inner in _tracked_apart(node):
             left_out.update(range(first_line(inner), (inner.end_lineno or inner.lineno) + 1))
-    text = "".join("\n" if number in left_out else _plain(lines[number - 1]) for number in range(first, last + 1))
-    return " ".join(_tokens(text))
+    kept = (lines[number - 1] for number in range(first, last + 1) if number not in left_out)
+    return " ".join(_tokens("".join(map(_plain, kept))))
 
 
 def _plain(line: str) -> str:

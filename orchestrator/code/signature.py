@@ -114,7 +114,8 @@ def binding_fault(call: ast.Call, function: FunctionNode, implicit: int = 0) -> 
     unpacked = any(keyword.arg is None for keyword in call.keywords)
     given = sum(not isinstance(argument, ast.Starred) for argument in call.args)
     if given > len(positional) and not any(p.kind == "*" for p in parameters):
-        return f"{given} positional arguments, but {function.name}{shown(parameters)} takes {len(positional)}"
+        several = "s" if given > 1 else ""
+        return f"{given} positional argument{several}, but {function.name}{shown(parameters)} takes {len(positional)}"
     by_name = {p.name for p in parameters if p.kind in ("positional", "keyword")}
     by_name -= {p.name for p in parameters[:implicit]}
     keywords = [keyword.arg for keyword in call.keywords if keyword.arg]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,7 +80,7 @@ def gone(pattern: Pattern, source: Source, scope: ScopeNode) -> Diagnostic:
         return Diagnostic(
             "E403", message, notes=("it matches elsewhere in the file:", *places), help="Correct `within:`."
         )
-    near = _nearest(pattern, scope)
+    near = _nearest(pattern, source, scope)
     if near is None:
         return Diagnostic("E403", message, notes=("no candidate",), help="The code may have moved to another file.")
     place = source.place(near)
@@ -92,16 +93,35 @@ def gone(pattern: Pattern, source: Source, scope: ScopeNode) -> Diagnostic:
 _HALF = 0.5
 
 
-def _nearest(pattern: Pattern, scope: ScopeNode) -> ast.AST | None:
-    wanted = "\n".join(ast.unparse(node) for node in pattern.nodes)
+def _nearest(pattern: Pattern, source: Source, scope: ScopeNode) -> ast.AST | None:
+    """Return the code of the pattern's kind that is most like it, None if nothing is at least half alike.
+
+    Likeness is that of `difflib` over the words of both, so that neither layout nor comments count for much.
+    """
+    wanted = _words(shown(pattern.code.text))
     kind = ast.stmt if not pattern.is_expression else ast.expr
+    matcher = difflib.SequenceMatcher(None, autojunk=False)
+    matcher.set_seq2(wanted)
     best: tuple[float, ast.AST | None] = (_HALF, None)
     for node in ast.walk(scope):
-        if isinstance(node, kind) and node is not scope and not isinstance(node, ast.Name | ast.Constant):
-            matcher = difflib.SequenceMatcher(None, wanted, ast.unparse(node), autojunk=False)
-            if matcher.real_quick_ratio() > best[0] and matcher.quick_ratio() > best[0] and matcher.ratio() > best[0]:
-                best = (matcher.ratio(), node)
+        if not isinstance(node, kind) or node is scope or isinstance(node, ast.Name | ast.Constant):
+            continue
+        span = source.span(node)
+        if span.end - span.start > _LONGEST * (len(pattern.code.text) + 1):
+            continue  # all of the pattern would be a small part of it
+        matcher.set_seq1(_words(source.text[span.start : span.end]))
+        bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)  # each costs more and says more
+        if all(bound() >= best[0] for bound in bounds) and (best[1] is None or matcher.ratio() > best[0]):
+            best = (matcher.ratio(), node)
     return best[1]
+
+
+_LONGEST = 40
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(re.sub(r"#[^\n]*", "", text))
 
 
 def first_line_of(source: Source, node: ast.AST) -> str:

@@ -7,19 +7,21 @@ characters. All conversions are here. Edits are splices of the text: nothing out
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import re
 import tokenize
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+T = TypeVar("T")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _BOM = b"\xef\xbb\xbf"
 
@@ -106,6 +108,16 @@ class Source:
             starts.append(starts[-1] + len(line))
         return starts
 
+    @cached_property
+    def _kept(self) -> dict[str, Any]:
+        return {}
+
+    def once(self, key: str, make: Callable[[], T]) -> T:
+        """Return what `make` derives from this text, made at the first call and kept as long as the source."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]  # type: ignore[no-any-return]  # what `make` returned
+
     def offset(self, line: int, column: int) -> int:
         """Return the index into `text` of `ast`'s position (line from 1, column in UTF-8 bytes)."""
         text = self.lines[line - 1] if line <= len(self.lines) else ""
@@ -156,6 +168,19 @@ class Source:
         text = self.lines[line - 1].lstrip("\f")
         return text[: len(text) - len(text.lstrip(" \t"))]
 
+    @cached_property
+    def indent_unit(self) -> str:
+        """The blanks by which the first indented block of the file is indented, empty where there is none."""
+        pending: list[ast.AST] = [self.tree]
+        for node in pending:
+            body = [s for s in getattr(node, "body", ()) if isinstance(s, ast.stmt)] if _has_block(node) else []
+            if body and isinstance(node, ast.stmt) and body[0].lineno > node.lineno:
+                outer, inner = self.indent_of(node.lineno), self.indent_of(body[0].lineno)
+                if inner.startswith(outer) and len(inner) > len(outer):
+                    return inner[len(outer) :]
+            pending.extend(body)
+        return ""
+
     def newline_at(self, line: int) -> str:
         """Return the end of this line or, where it has none, of the nearest line above that has one."""
         for text in reversed(self.lines[:line]):
@@ -188,10 +213,15 @@ class Source:
         return _BOM + body if self.raw.startswith(_BOM) else body
 
 
-def string_lines(tree: ast.AST) -> frozenset[int]:
-    """Return the lines (from 1) that start inside a string literal: blanks at their start are content."""
-    inside: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno and node.end_lineno > node.lineno:
-            inside.update(range(node.lineno + 1, node.end_lineno + 1))
-    return frozenset(inside)
+def _has_block(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "body", None), list)
+
+
+@contextlib.contextmanager
+def not_too_deep(path: str) -> Iterator[None]:
+    """Turn a RecursionError inside the block into `Rejected` (E408): the code of `path` is nested too deeply."""
+    try:
+        yield
+    except RecursionError:
+        help_ = "Split the deeply nested expression or block into smaller ones, or leave this file alone."
+        raise Rejected(Diagnostic("E408", "the code is nested too deeply", Place(path), help=help_)) from None

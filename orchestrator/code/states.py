@@ -12,7 +12,7 @@ from orchestrator.code.constants import Unknown, Value, assumption, fold, key, p
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_PATHS = 256
+MAX_PATHS = 200
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def _facts(test: ast.expr, holds: bool) -> dict[str, Value]:  # noqa: FBT001 - a
             return {assumption(test): holds}
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1_000)
 def names_in(text: str) -> frozenset[str]:
     """Return the names that an expression, given as text, mentions."""
     try:

@@ -1,13 +1,10 @@
-"""Which names a piece of code binds and reads, and where a name is certainly bound.
-
-The analysis is Python's own scoping: a function's locals are the names that it binds anywhere; a read of a
-local is safe where every path from the function's start has bound it.
-"""
+"""Which names a piece of code binds and reads. A function's locals are the names that it binds anywhere."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import itertools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,39 +49,52 @@ def bound_by(statement: ast.stmt) -> set[str]:
             names.update(imported_name(alias, from_import=False) for alias in aliases)
         case ast.ImportFrom(names=aliases):
             names.update(imported_name(alias, from_import=True) for alias in aliases)
-        case ast.AnnAssign(target=ast.Name(id=name), value=None):
+        case ast.AnnAssign(target=ast.Name(), value=None):
             pass
         case _:
             names.update(_stored(statement))
-    names.update(_walrus(statement))
+            return names
+    if isinstance(statement, _DEFINITIONS):
+        names.update(_stored(statement))  # a walrus in a decorator or a default
     return names
 
 
 def _stored(statement: ast.stmt) -> Iterator[str]:
-    for part in own_expressions(statement):
-        for node in ast.walk(part):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and not _in_comprehension(part, node):
-                yield node.id
-            elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
-                yield node.name
-            elif isinstance(node, ast.MatchMapping) and node.rest:
-                yield node.rest
+    return itertools.chain.from_iterable(map(bindings, own_expressions(statement)))
 
 
-def _in_comprehension(root: ast.AST, wanted: ast.Name) -> bool:
-    for node in ast.walk(root):
-        if isinstance(node, _COMPREHENSIONS):
-            for generator in node.generators:
-                if any(part is wanted for part in ast.walk(generator.target)):
-                    return True
-    return False
+def bindings(part: ast.AST) -> Iterator[str]:
+    """Yield the names that a target, a pattern or an expression binds in the scope around it.
+
+    What a comprehension binds for itself, and whatever a lambda binds, is not of that scope.
+    """
+    pending = [part]
+    while pending:
+        node = pending.pop()
+        kind = type(node)
+        if kind is ast.Name:
+            if type(node.ctx) is ast.Store:  # type: ignore[attr-defined]  # it is a Name
+                yield node.id  # type: ignore[attr-defined]
+            continue
+        if kind is ast.Constant:
+            continue
+        if kind in _NAMED_PATTERNS and (name := getattr(node, "rest" if kind is ast.MatchMapping else "name")):
+            yield name
+        for field in _BINDING_FIELDS.get(kind) or node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, ast.AST):
+                pending.append(value)
+            elif isinstance(value, list):
+                pending += [item for item in value if isinstance(item, ast.AST)]
 
 
-def _walrus(statement: ast.stmt) -> Iterator[str]:
-    for part in own_expressions(statement):
-        for node in ast.walk(part):
-            if isinstance(node, ast.NamedExpr) and isinstance(node.target, ast.Name):
-                yield node.target.id
+_NAMED_PATTERNS = (ast.MatchAs, ast.MatchStar, ast.MatchMapping)
+_BINDING_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.Lambda: ("args",),
+    ast.arguments: ("defaults", "kw_defaults"),
+    ast.comprehension: ("iter", "ifs"),
+}
+"""Where only some fields of a node are evaluated in the scope around it: those."""
 
 
 def own_expressions(statement: ast.stmt) -> Iterator[ast.AST]:
@@ -199,81 +209,3 @@ def _comprehension_parts(part: ast.expr) -> Iterator[ast.AST]:
         if i:
             yield generator.iter
         yield from generator.ifs
-
-
-def bound_on_entry(body: list[ast.stmt], start: Iterable[str]) -> dict[ast.stmt, frozenset[str]]:
-    """Return, for every statement of one scope, the names bound on every path that reaches it.
-
-    Loops may run zero times, any statement of a `try` may raise, a branch that cannot go on does not count.
-    """
-    flow = _Flow()
-    flow.run(body, frozenset(start))
-    return flow.entry
-
-
-class _Flow:
-    """Walks a scope's statements in execution order with the set of names bound so far; None is "never gets here"."""
-
-    def __init__(self) -> None:
-        self.entry: dict[ast.stmt, frozenset[str]] = {}
-
-    def run(self, body: list[ast.stmt], bound: frozenset[str] | None) -> frozenset[str] | None:
-        for statement in body:
-            # Code after a `return` is never reached: everything is bound there as far as anyone can tell.
-            self.entry[statement] = bound if bound is not None else frozenset(all_bound(body))
-            bound = self.after(statement, self.entry[statement]) if bound is not None else None
-        return bound
-
-    def after(self, statement: ast.stmt, bound: frozenset[str]) -> frozenset[str] | None:
-        here = bound | bound_by(statement)
-        match statement:
-            case ast.Return() | ast.Raise() | ast.Continue() | ast.Break():
-                return None
-            case ast.If():
-                always = isinstance(statement.test, ast.Constant) and bool(statement.test.value)
-                then = self.run(statement.body, here)
-                other = self.run(statement.orelse, here)
-                return then if always and not statement.orelse else _both(then, other)
-            case ast.For() | ast.AsyncFor() | ast.While():
-                self.run(statement.body, here)
-                start = bound | set(_walrus(statement))
-                return self.run(statement.orelse, start) if statement.orelse else start
-            case ast.With() | ast.AsyncWith():
-                return self.run(statement.body, here)
-            case ast.Try() | ast.TryStar():
-                return self._try(statement, bound)
-            case ast.Match():
-                ends = [self.run(case.body, here) for case in statement.cases]
-                return _every([*ends, bound])
-            case ast.Delete():
-                return here - {t.id for t in statement.targets if isinstance(t, ast.Name)}
-            case _:
-                return here
-
-    def _try(self, statement: ast.Try | ast.TryStar, bound: frozenset[str]) -> frozenset[str] | None:
-        end = self.run(statement.body, bound)
-        if end is not None:
-            end = self.run(statement.orelse, end)
-        ends = [end]
-        for handler in statement.handlers:
-            named = bound | ({handler.name} if handler.name else set())
-            after = self.run(handler.body, named)
-            ends.append(after - {handler.name or ""} if after is not None else None)
-        joined = _every(ends)
-        if not statement.finalbody:
-            return joined
-        final = self.run(statement.finalbody, bound)
-        return joined | final if joined is not None and final is not None else None
-
-
-def _both(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
-    if left is None or right is None:
-        return right if left is None else left
-    return left & right
-
-
-def _every(ends: list[frozenset[str] | None]) -> frozenset[str] | None:
-    joined = ends[0]
-    for end in ends[1:]:
-        joined = _both(joined, end)
-    return joined

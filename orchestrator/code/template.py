@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from orchestrator.code.holes import CodeText, code_text, hole, many
-from orchestrator.code.patterns import Captures, Pattern, bind_values, not_python
-from orchestrator.code.source import Span, parse_python, string_lines
+from orchestrator.code.indent import string_lines, with_unit
+from orchestrator.code.patterns import Captures, Pattern, bind_values, not_python, value_code
+from orchestrator.code.source import Span, parse_python
 from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
 
 if TYPE_CHECKING:
@@ -78,15 +79,21 @@ class Filled:
 
     text: str
     nodes: tuple[ast.stmt, ...]
+    blank_above: int = 0
+    blank_below: int = 0
+    """How many empty lines the template has before and behind its code; lines that an edit adds keep them."""
 
-    def indented(self, indent: str, newline: str) -> str:
-        """Return the text for a place indented by `indent`; the first line stays bare, strings stay as they are."""
-        module = ast.Module(list(self.nodes), [])
-        fixed = string_lines(module)
-        lines = self.text.split("\n")
+    def indented(self, indent: str, newline: str, unit: str = "") -> str:
+        """Return the text for a place indented by `indent`; the first line stays bare, strings stay as they are.
+
+        Blocks are indented by `unit`, where it is given, instead of the template's own.
+        """
+        text = with_unit(self.text, unit) if unit else self.text
+        fixed = string_lines(text)
+        lines = text.split("\n")
         shown = [lines[0]]
         shown += [
-            f"{indent}{line}" if line and number not in fixed else line
+            line if number in fixed else f"{indent}{line}" if line.strip() else ""
             for number, line in enumerate(lines[1:], start=2)
         ]
         return newline.join(shown)
@@ -98,8 +105,10 @@ def fill(template: Template, captures: Captures, source: Source, within: Span | 
     Comments above captured statements come along where they lie `within` the replaced text. Raises `Rejected`
     (E410) where no text would say what the trees say.
     """
+    above, below = _blank_lines(template.code.text)
     if not template.code.holes and not template.code.values:
-        return Filled(template.code.text.strip("\n"), parsed(template.code.text.strip("\n")))
+        text = _stripped(template.code.text)
+        return Filled(text, parsed(text), above, below)
     texts = {name: _captured_text(captured, source, within) for name, captured in captures.items()}
     expected = [_Substitution(captures, texts).visit(copy.deepcopy(node)) for node in template.nodes]
     flat = [_dumped(node) for node in _flattened(expected)]
@@ -110,9 +119,22 @@ def fill(template: Template, captures: Captures, source: Source, within: Span | 
         except (cst.ParserSyntaxError, cst.CSTValidationError, Rejected):
             continue
         if [_dumped(node) for node in nodes] == flat:
-            return Filled(text, nodes)
+            return Filled(text, nodes, above, below)
     message = "what the holes took does not fit into the replacement"
     raise Rejected(Diagnostic("E410", message, help="Let the holes take whole expressions or statements."))
+
+
+def _stripped(text: str) -> str:
+    """Return code without the empty lines around it."""
+    return _EMPTY_ABOVE.sub("", text).rstrip()
+
+
+_EMPTY_ABOVE = re.compile(r"\A(?:[ \t]*\n)+")
+
+
+def _blank_lines(text: str) -> tuple[int, int]:
+    above = _EMPTY_ABOVE.match(text)
+    return above.group().count("\n") if above else 0, max(0, text[len(text.rstrip()) :].count("\n") - 1)
 
 
 def _dumped(node: ast.AST) -> str:
@@ -142,10 +164,10 @@ def _captured_text(captured: Any, source: Source, within: Span | None) -> str:  
             break
         first -= 1
         text = f"{source.lines[first - 1].strip()}\n{indent}{text}"
-    fixed = frozenset().union(*(string_lines(node) for node in nodes))
+    fixed = string_lines(f"{indent}{text}")
     head, *rest = text.split("\n")
     return "\n".join(
-        [head, *(line if n in fixed else line.removeprefix(indent) for n, line in enumerate(rest, start=first + 1))]
+        [head, *(line if n in fixed else line.removeprefix(indent) for n, line in enumerate(rest, start=2))]
     )
 
 
@@ -211,12 +233,12 @@ def _flattened(nodes: Sequence[Any]) -> list[ast.AST]:
 
 
 def _fill_text(template: Template, texts: Mapping[str, str], *, parenthesised: bool) -> str:
-    module = cst.parse_module(template.code.text.strip("\n") + "\n")
+    module = cst.parse_module(_stripped(template.code.text) + "\n")
     filled = module.visit(_Filler(texts, dict(template.code.values), parenthesised=parenthesised))
     return filled.code.strip("\n")
 
 
-_ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.List, cst.Dict, cst.Set, cst.SimpleString, cst.Integer)
+_ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.List, cst.Dict, cst.Set, cst.SimpleString)
 
 
 class _Filler(cst.CSTTransformer):
@@ -229,7 +251,7 @@ class _Filler(cst.CSTTransformer):
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:  # noqa: N802
         name = original_node.value
         if name in self.values:
-            return self._expression(repr(self.values[name]))
+            return self._expression(value_code(self.values[name]))
         taken = hole(name)
         if not taken:
             return updated_node

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from orchestrator.code.rewrite import Rewritten
 from orchestrator.code.sites import Site
-from orchestrator.code.source import Source
+from orchestrator.code.source import Source, not_too_deep
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 from orchestrator.core.digest import digest
 
@@ -60,6 +60,11 @@ def run_transform(edit: Transform, source: Source, path: str) -> Rewritten | Non
     Raises `Rejected`: E414 the file does not survive libcst, E415 the transform raises or returns something
     else than a module, E406 it changes its own result again, E411 the result does not parse.
     """
+    with not_too_deep(source.path):
+        return _run(edit, source, path)
+
+
+def _run(edit: Transform, source: Source, path: str) -> Rewritten | None:
     module = _module(source)
     changed = _called(edit, module, path)
     if changed.bytes == module.bytes:
@@ -77,9 +82,11 @@ def run_transform(edit: Transform, source: Source, path: str) -> Rewritten | Non
     if again.bytes != changed.bytes:
         help_ = "Let it leave code alone that it has changed already."
         raise Rejected(Diagnostic("E406", "the transform changes its own result again", Place(path), help=help_))
-    lines = _changed_lines(source, result)
-    sites = tuple(Site(Place(source.path, r.start, 1), "", _line(result, r.start)) for r in lines)
-    return Rewritten(result, sites, tuple(lines))
+    changed_lines = _changed_lines(source, result)
+    sites = tuple(Site(Place(source.path, old.start, 1), "", _line(source, old.start)) for old, _ in changed_lines)
+    return Rewritten(
+        result, sites, tuple(old for old, _ in changed_lines), tuple(new for _, new in changed_lines if new)
+    )
 
 
 def _module(source: Source) -> cst.Module:
@@ -119,9 +126,14 @@ def _raised(path: str, error: Exception, what: str) -> Diagnostic:
     return Diagnostic("E415", message, Place(path, line, 1) if line else Place(path), help="Mend the transform.")
 
 
-def _changed_lines(before: Source, after: Source) -> list[range]:
+def _changed_lines(before: Source, after: Source) -> list[tuple[range, range]]:
+    """Return the lines that differ, as ranges in `before` and in `after`; an insertion stands at the line above it."""
     matcher = difflib.SequenceMatcher(None, before.lines, after.lines, autojunk=False)
-    return [range(j1 + 1, j2 + 1) for tag, _, _, j1, j2 in matcher.get_opcodes() if tag != "equal" and j2 > j1]
+    return [
+        (range(max(1, i1 + (i1 < i2)), max(i1, i2) + 1), range(j1 + 1, j2 + 1))
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+        if tag != "equal"
+    ]
 
 
 def _line(source: Source, number: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import json
 import os
 import shutil
 import sys
@@ -33,12 +34,12 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     run is writing it right now.
     """
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - a link at its place must not be followed
-    new, old = (folder.with_name(f"{folder.name}.{kind}") for kind in ("new", "old"))
+    new, old = _beside(folder, "new"), _beside(folder, "old")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _alone(folder):
             recover(folder)
-            _refuse_foreign(folder)
+            _refuse_foreign(folder, files)
             shutil.rmtree(new, ignore_errors=True)
             _fill(new, files)
             _exchange(new, folder, old)
@@ -54,15 +55,20 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def recover(folder: Path) -> None:
     """Finish what a process that died has begun: put the old folder back where none is in its place."""
-    old = folder.with_name(f"{folder.name}.old")
+    old = _beside(folder, "old")
     if old.exists() and not folder.exists():
         old.rename(folder)
+
+
+def _beside(folder: Path, kind: str) -> Path:
+    """Return a hidden name beside `folder`: `build.old` is a name that people give to folders of their own."""
+    return folder.with_name(f".{folder.name}.{kind}")
 
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hold the lock of `folder`; a second run at the same time is told so instead of waiting."""
-    descriptor = os.open(folder.with_name(f".{folder.name}.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(_beside(folder, "lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -81,13 +87,32 @@ MARK = "audit.jsonl"
 """The file that every folder of ours has."""
 
 
-def _refuse_foreign(folder: Path) -> None:
+def _refuse_foreign(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Refuse to put ours in place of a folder that is not ours, or that holds something which is not."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         message = f"{folder.name} exists and is not a folder"
         raise Rejected(Diagnostic("E702", message, help="Move it away, or choose another folder with --output."))
-    if folder.exists() and any(folder.iterdir()) and not (folder / MARK).is_file():
+    names = {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+    if names and MARK not in names:
         message = f"{folder.name}/ holds files that are not ours (no {MARK})"
         raise Rejected(Diagnostic("E702", message, help="Move them away, or choose another folder with --output."))
+    foreign = sorted(names - {path.partition("/")[0] for path in files} - _FOLDERS - _named_by(folder / MARK))
+    if foreign:
+        message = f"{folder.name}/ holds what is not ours: {', '.join(foreign)}"
+        raise Rejected(Diagnostic("E702", message, help="Move them away, or choose another folder with --output."))
+
+
+_FOLDERS = {"patches", "patchset"}
+
+
+def _named_by(log: Path) -> set[str]:
+    """Return the artefacts that a former log names; none where it cannot be read."""
+    found = set()
+    for line in log.read_bytes().splitlines() if log.is_file() else ():
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            record = json.loads(line)
+            found.update([record["name"]] if record["event"] == "artefact" else [])
+    return found
 
 
 def _fill(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -12,11 +12,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from orchestrator.code.edits import Transform
-from orchestrator.code.locals import read_at, unbound_reads
+from orchestrator.code.locals import newly_unbound
 from orchestrator.code.rewrite import Rewritten, apply, examine
 from orchestrator.code.scopes import MODULE, Definition, definition_digest, definitions, enclosing, outermost_function
 from orchestrator.code.sites import Pending, Present
-from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
+from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, did_you_mean
 from orchestrator.core.digest import digest
 from orchestrator.engine.outcome import Link
 
@@ -71,11 +71,19 @@ class Ground:
 
 def attempt(stage: PlannedStage, ground: Ground) -> Attempt:
     """Return what applying `stage` gives; faults are in the result, nothing is raised for bad input."""
-    state = _state_in_chain(stage, ground)
-    if state is not None:
-        return state
+    known = _positions(stage, ground)
     tried = Attempt()
+    if known and None not in known.values():
+        tried.present = [str(definition) for definition, applied in known.items() if applied]
+        tried.pending = [str(definition) for definition, applied in known.items() if not applied]
+        if tried.present:
+            _refuse_mix(stage, tried)
+            return tried
+        tried = Attempt()
     for edit in stage.edits:
+        if known.get(_definition_of(edit, ground)):
+            tried.present.append(_name(edit))
+            continue
         try:
             _edit(edit, ground, tried)
         except Rejected as error:
@@ -84,8 +92,8 @@ def attempt(stage: PlannedStage, ground: Ground) -> Attempt:
     if not tried.faults:
         for deploy in stage.deploys:
             _deploy(deploy, ground, tried)
-    if tried.pending and tried.present and not tried.faults:
-        tried.faults.append(_mixed(stage, tried.present, tried.pending))
+    if not tried.faults:
+        _refuse_mix(stage, tried)
     return tried
 
 
@@ -112,24 +120,40 @@ def image(definition: Definition, raw: bytes | None, sources: Sources) -> str | 
         return digest(raw)
 
 
-def _state_in_chain(stage: PlannedStage, ground: Ground) -> Attempt | None:
-    """Return the finished attempt where the chain says that the stage is applied, or in part; None otherwise."""
-    chain_links = ground.chain.of_stage(stage.id) if ground.chain else ()
-    if not chain_links or ground.chain is None:
-        return None
-    tried = Attempt()
-    for link in chain_links:
+def _positions(stage: PlannedStage, ground: Ground) -> dict[Definition, bool | None]:
+    """Return for each definition of the stage's chain whether the stage is applied to it; None where no image fits.
+
+    A definition that is no image of its chain has changed since, or belongs to another base: its pattern decides.
+    """
+    if ground.chain is None:
+        return {}
+    found: dict[Definition, bool | None] = {}
+    for link in ground.chain.of_stage(stage.id):
         current = image(link.definition, ground.tree.get(link.definition.file), ground.sources)
         position = ground.chain.position(link, current)
-        if position is not None and position > ground.chain.index(link):
-            tried.present.append(str(link.definition))
-        else:
-            tried.pending.append(str(link.definition))
-    if not tried.present:
-        return None
-    if tried.pending:
+        found[link.definition] = None if position is None else position > ground.chain.index(link)
+    return found
+
+
+def _definition_of(planned: PlannedEdit, ground: Ground) -> Definition:
+    """Return the definition that an edit is meant for, as far as its YAML says."""
+    scoped = planned.edit
+    raw = ground.tree.get(scoped.file)
+    if scoped.within is None or raw is None:
+        return Definition(scoped.file, MODULE)
+    try:
+        return Definition(scoped.file, outermost_function(ground.sources.get(scoped.file, raw).tree, scoped.within))
+    except Rejected:
+        return Definition(scoped.file, scoped.within)
+
+
+def _name(planned: PlannedEdit) -> str:
+    return f"edit {planned.number} in {planned.edit.file}"
+
+
+def _refuse_mix(stage: PlannedStage, tried: Attempt) -> None:
+    if tried.present and tried.pending:
         tried.faults.append(_mixed(stage, tried.present, tried.pending))
-    return tried
 
 
 def _mixed(stage: PlannedStage, present: list[str], pending: list[str]) -> Diagnostic:
@@ -142,11 +166,17 @@ def _mixed(stage: PlannedStage, present: list[str], pending: list[str]) -> Diagn
 def _edit(planned: PlannedEdit, ground: Ground, tried: Attempt) -> None:
     scoped = planned.edit
     source = ground.source(scoped.file, tried.written)
-    name = f"edit {planned.number} in {scoped.file}"
+    name = _name(planned)
     if isinstance(scoped.edit, Transform):
         from orchestrator.code.transforms import run_transform  # noqa: PLC0415 - libcst only where it is used
 
-        rewritten = run_transform(scoped.edit, source, planned.source)
+        try:
+            rewritten = run_transform(scoped.edit, source, planned.source)
+        except SystemExit as error:
+            message = f"the transform ended the program: exit({error.code!r})"
+            raise Rejected(
+                Diagnostic("E415", message, Place(planned.source), help="Raise an exception instead.")
+            ) from None
         if rewritten is None:
             message = f"transform '{scoped.edit.name}' changes nothing in {scoped.file}"
             help_ = (
@@ -154,6 +184,7 @@ def _edit(planned: PlannedEdit, ground: Ground, tried: Attempt) -> None:
             )
             raise Rejected(Diagnostic("E416", message, help=help_))
         _take(rewritten, source, name, planned, tried)
+        ground.sources.keep(rewritten.source)
         tried.touched.update(_changed_definitions(source, rewritten.source))
         return
     state = examine(scoped.edit, source, scoped.within)
@@ -164,6 +195,7 @@ def _edit(planned: PlannedEdit, ground: Ground, tried: Attempt) -> None:
         case Pending():
             rewritten = apply(scoped.edit, source, scoped.within, state)
             _take(rewritten, source, name, planned, tried)
+            ground.sources.keep(rewritten.source)  # parsed already
             for site in rewritten.sites:
                 tried.touched.add(Definition(scoped.file, enclosing(source.tree, site.place.line)))
             for lines in rewritten.new_lines:
@@ -171,8 +203,7 @@ def _edit(planned: PlannedEdit, ground: Ground, tried: Attempt) -> None:
 
 
 def _take(rewritten: Rewritten, source: Source, name: str, planned: PlannedEdit, tried: Attempt) -> None:
-    lines = [range(site.place.line, site.place.line + 1) for site in rewritten.sites]
-    unbound = unbound_reads(rewritten.source, rewritten.new_lines, read_at(source, lines))
+    unbound = newly_unbound(source, rewritten.old_lines, rewritten.source, rewritten.new_lines)
     if unbound:
         raise Rejected(unbound)
     tried.pending.append(name)

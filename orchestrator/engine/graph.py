@@ -94,7 +94,7 @@ def _bad_needs(stages: Sequence[Stage], place: Placed) -> list[Diagnostic]:
                         f"stage '{stage.id}' needs '{need}', which does not exist",
                         place(i, "needs"),
                         stage=stage.id,
-                        help=did_you_mean(need, others),
+                        help=did_you_mean(need, others) or "There is no other stage.",
                     )
                 )
     return faults

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,11 @@ from orchestrator.spec.validate import misread, validated
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+
+class WrongChoice(Rejected):
+    """The command line asks for a variant, a parameter or a target file that is not there."""
+
 
 Read = Callable[[str], bytes]
 """Brings a workspace file by its path; raises `Rejected`."""
@@ -66,7 +72,9 @@ def load(name: str, content: bytes, read: Read, choice: Choice | None = None) ->
     params = _params(document, choice)
     target = _target(document, read, choice.target)
     values: dict[str, Any] = {f"params.{key}": value for key, value in params.items()} | target.values()
-    data = {**document.data, "stages": _filled(document, values, target.unknown())}
+    data = dict(document.data)
+    if "stages" in data:
+        data["stages"] = _filled(document, values, target.unknown())
     if isinstance(data.get("params"), dict):
         data["params"] = params
     pipeline = validated(Pipeline, data, document, _KNOWN)
@@ -80,40 +88,58 @@ def _params(document: Document, choice: Choice) -> dict[str, Any]:
     variants = data["variants"] if isinstance(data.get("variants"), dict) else {}
     faults = []
     for variant, changes in variants.items():
-        for key in changes if isinstance(changes, dict) else ():
+        for key, value in changes.items() if isinstance(changes, dict) else ():
             if key not in params:
                 place = document.place(("variants", variant, key), key=True)
                 message = f"variant '{variant}' sets '{key}', which is not a parameter"
                 faults.append(Diagnostic("E201", message, place, help=did_you_mean(key, params)))
-    if choice.variant is not None and choice.variant not in variants:
-        message = f"no variant '{choice.variant}'"
-        faults.append(
-            Diagnostic("E202", message, document.place(("variants",)), help=did_you_mean(choice.variant, variants))
-        )
+            elif not _fits(value, params[key]):
+                place = document.place(("variants", variant, key))
+                faults.append(_other_type(f"variant '{variant}' sets {key} to {value!r}", params[key], place))
     if faults:
         raise Rejected(faults)
+    if choice.variant is not None and choice.variant not in variants:
+        help_ = did_you_mean(choice.variant, variants) or "The pipeline has no `variants:`."
+        raise WrongChoice(Diagnostic("E202", f"--variant {choice.variant}: there is no such variant", help=help_))
     changed = {**params, **(variants.get(choice.variant or "") or {})}
     for key, text in choice.settings.items():
-        changed[key] = _setting(document, params, key, text)
+        try:
+            changed[key] = _setting(document, params, key, text)
+        except Rejected as error:
+            faults.extend(error.diagnostics)
+    if faults:
+        raise WrongChoice(faults)
     return changed
 
 
 def _setting(document: Document, params: Mapping[str, Any], key: str, text: str) -> Any:  # noqa: ANN401 - a scalar
     if key not in params:
         message = f"--set {key}: there is no such parameter"
-        raise Rejected(Diagnostic("E201", message, document.place(("params",)), help=did_you_mean(key, params)))
+        help_ = did_you_mean(key, params) or "The pipeline has no `params:`."
+        raise Rejected(Diagnostic("E201", message, help=help_))
     try:
         read = read_document(f"--set {key}", text.encode())
         value = text if isinstance(params[key], str) else read.data
     except Rejected:
         value = text
-    old = params[key]
-    number = isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool)
-    if type(value) is not type(old) and not number:
-        message = f"--set {key}={text}: a value of type {type(old).__name__} is expected, as in {old!r}"
-        help_ = "Give a value of the same type as the default in `params:`."
-        raise Rejected(Diagnostic("E203", message, document.place(("params", key)), help=help_))
+    if not _fits(value, params[key]):
+        raise Rejected(_other_type(f"--set {key}={text}", params[key], document.place(("params", key))))
     return value
+
+
+def _fits(value: object, default: object) -> bool:
+    """Tell whether a value may take a parameter's place: one of its type, or a whole number for any number."""
+    number = isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool)
+    return type(value) is type(default) or number
+
+
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
+
+
+def _other_type(what: str, default: object, place: Place) -> Diagnostic:
+    message = f"{what}: the parameter takes {_KINDS.get(type(default), 'another type')}"
+    help_ = f"Give a value like the one in `params:`, {default!r}."
+    return Diagnostic("E203", message, place, help=help_)
 
 
 def _target(document: Document, read: Read, other: str | None) -> Target:
@@ -126,6 +152,9 @@ def _target(document: Document, read: Read, other: str | None) -> Target:
     try:
         content = read(path)
     except Rejected as error:
+        if other is not None:
+            named = (dataclasses.replace(d, message=f"--target: {d.message}") for d in error.diagnostics)
+            raise WrongChoice(named) from None
         raise Rejected(d.at(document.place(("target",))) for d in error.diagnostics) from None
     return load_target(path, content, read)
 
@@ -146,7 +175,7 @@ def _filled(document: Document, values: Mapping[str, Any], unknown: frozenset[st
             try:
                 return interpolate(data, values)
             except Rejected as error:
-                faults.extend(_explained(d, unknown).at(document.place(path)) for d in error.diagnostics)
+                faults.extend(explained(d, unknown).at(document.place(path)) for d in error.diagnostics)
         return data
 
     filled = fill(document.data.get("stages"), ("stages",), frozenset())
@@ -155,12 +184,13 @@ def _filled(document: Document, values: Mapping[str, Any], unknown: frozenset[st
     return filled
 
 
-def _explained(found: Diagnostic, unknown: frozenset[str]) -> Diagnostic:
+def explained(found: Diagnostic, unknown: frozenset[str]) -> Diagnostic:
+    """Return a diagnostic about an unknown value that says so where the target's figure itself is unknown."""
     name = found.message.partition("${")[2].partition("}")[0]
-    if name not in unknown:
+    if found.code != "E204" or name not in unknown:
         return found
     message = f"`${{{name}}}` is unknown: the target says so, and nothing is computed from it"
-    return Diagnostic("E204", message, help="Measure it and enter it in the target, or do without it.")
+    return dataclasses.replace(found, message=message, help="Measure it and enter it in the target, or do without it.")
 
 
 def _code_keys(data: Mapping[str, Any]) -> frozenset[str]:

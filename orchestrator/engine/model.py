@@ -53,22 +53,26 @@ class Stage(Model):
     """One node of the DAG."""
 
     id: StageId
-    kind: Literal["codemod", "template"]
+    kind: Annotated[Literal["codemod", "template"], Field(description="codemod edits code, template renders artefacts")]
     summary: Annotated[str, Field(min_length=1, description="one sentence: what the stage is for")]
-    needs: list[StageId] = []
+    needs: Annotated[
+        list[StageId], Field(description="stages that come before, and without which this one is skipped")
+    ] = []
     enabled: Annotated[bool, Field(description="a value or `${params.x}`")] = True
     when: Annotated[
         list[AnyCheck] | None, Field(min_length=1, description="checks on the tree that reaches the stage")
     ] = None
-    edits: list[AnyEdit] = []
-    deploy: list[Deploy] = []
-    render: list[Render] = []
-    provides: Provides = Provides()
-    pre: list[AnyCheck] = []
-    post: list[AnyCheck] = []
+    edits: Annotated[list[AnyEdit], Field(description="the changes, in order")] = []
+    deploy: Annotated[list[Deploy], Field(description="files that go into the tree verbatim")] = []
+    render: Annotated[list[Render], Field(description="artefacts made from templates")] = []
+    provides: Annotated[Provides, Field(description="what the stage brings to the run configuration")] = Provides()
+    pre: Annotated[list[AnyCheck], Field(description="checks on the tree that the stage meets")] = []
+    post: Annotated[
+        list[AnyCheck], Field(description="checks on the tree it leaves, judged again at the end of the run")
+    ] = []
     claim: Annotated[str | None, Field(description="what the stage should gain")] = None
     evidence: Annotated[str | None, Field(description="who measured it, where")] = None
-    waive: list[Waiver] = []
+    waive: Annotated[list[Waiver], Field(description="house rules that do not hold here, with reasons")] = []
 
     @model_validator(mode="after")
     def _kind_fits(self) -> Self:
@@ -86,12 +90,14 @@ class Stage(Model):
 class Pipeline(Model):
     """The whole document."""
 
-    version: Literal[1]
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
-    summary: str = ""
-    target: SourcePath
-    params: dict[str, Scalar | list[Scalar]] = {}
+    version: Annotated[Literal[1], Field(description="version of this format")]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="lower case, digits, dashes")]
+    summary: Annotated[str, Field(description="one sentence: what the pipeline is for")] = ""
+    target: Annotated[SourcePath, Field(description="file with the facts of the image")]
+    params: Annotated[
+        dict[str, Scalar | list[Scalar]], Field(description="name → default; `${params.NAME}` refers to it")
+    ] = {}
     variants: Annotated[
         dict[str, dict[str, Scalar | list[Scalar]]], Field(description="name → parameters it changes")
     ] = {}
-    stages: Annotated[list[Stage], Field(min_length=1)]
+    stages: Annotated[list[Stage], Field(min_length=1, description="what is applied; `needs` gives the order")]

@@ -5,6 +5,7 @@ All that can be known without a source tree is known here; a plan that exists is
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,15 @@ from pydantic import ValidationError
 
 from orchestrator.checks.view import Facts
 from orchestrator.code.edits import Assign, Delete, Import, Insert, Replace, ScopedEdit, Transform
-from orchestrator.code.patterns import compile_pattern
+from orchestrator.code.holes import shown
+from orchestrator.code.patterns import compile_pattern, find_matches
 from orchestrator.code.source import Source, parse_python
 from orchestrator.code.template import compile_template
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity, did_you_mean
 from orchestrator.core.digest import digest, digest_data
 from orchestrator.engine.graph import ancestors, order
+from orchestrator.engine.load import explained
+from orchestrator.engine.templates import check_template
 from orchestrator.spec.edits import AssignEdit, DeleteEdit, ImportEdit, InsertEdit, ReplaceEdit, TransformEdit
 
 if TYPE_CHECKING:
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 
     from orchestrator.checks.base import Check
     from orchestrator.code.edits import Edit
+    from orchestrator.code.patterns import Pattern
+    from orchestrator.code.template import Template
     from orchestrator.code.transforms import LoadedTransform
     from orchestrator.engine.load import Loaded, Read
     from orchestrator.engine.model import Stage
@@ -161,7 +167,8 @@ class _Compiler:
         deploys = [self.deploy(index, i, stage) for i in range(len(stage.deploy))]
         renders = [self.render(index, i, stage) for i in range(len(stage.render))]
         self.patterns_of_checks(index, stage)
-        self.found[here:] = [d.in_stage(stage.id) for d in self.found[here:]]
+        unknown = self.loaded.target.unknown()
+        self.found[here:] = [explained(d, unknown).in_stage(stage.id) for d in self.found[here:]]
         files = [d.source for d in stage.deploy] + [r.template for r in stage.render]
         files += [e.source for e in edits if e and e.source]
         identity = {
@@ -204,7 +211,9 @@ class _Compiler:
                 return Assign(pattern("name", edit.name, known), old, value), ""
             case ReplaceEdit():
                 found = pattern("match", edit.match, known)
-                return Replace(found, template("with", edit.with_, known, found.holes), edit.count), ""
+                with_ = template("with", edit.with_, known, found.holes)
+                _not_its_own_result(found, with_, place("match"))
+                return Replace(found, with_, edit.count), ""
             case DeleteEdit():
                 return Delete(pattern("match", edit.match, known), edit.count), ""
             case InsertEdit():
@@ -231,7 +240,7 @@ class _Compiler:
         path = f"stages/{edit.use}.py"
         if path not in self.transforms:
             content = self.source(path, place("use"), "E221")
-            self.transforms[path] = load_transform(edit.use, path, content)
+            self.transforms[path] = _loaded_transform(load_transform, edit.use, path, content)
         loaded = self.transforms[path]
         try:
             params = loaded.params.model_validate(edit.params)
@@ -264,6 +273,7 @@ class _Compiler:
             message = f"template '{render.template}' is not UTF-8"
             self.found.append(Diagnostic("E125", message, place, help="Save it as UTF-8."))
             return None
+        self.found.extend(check_template(render.template, text))
         return PlannedRender(render.template, render.to, text, render.schema_, place)
 
     def source(self, path: str, place: Place, missing: str = "E120") -> bytes:
@@ -285,8 +295,8 @@ class _Compiler:
         if mount:
             message = f"'{path}' lies under the runtime mount {mount}: it does not exist while the image is built"
             fault = Diagnostic("E505", message, place, help="Do this when the container starts, not in the image.")
-        elif pure.is_absolute() or ".." in pure.parts or "\\" in path or str(pure) != path:
-            message = f"target path '{path}' is not a plain path below a package root"
+        elif pure.is_absolute() or ".." in pure.parts or "\\" in path or str(pure) != path or not path.isprintable():
+            message = f"target path {path!r} is not a plain path below a package root"
             help_ = f"Write it as {next(iter(target.roots))}/…, without `..`, `//` and a leading `/`."
             fault = Diagnostic("E130", message, place, help=help_)
         elif root not in target.roots:
@@ -340,14 +350,31 @@ def _at(place: Callable[[str], Place], compiler: Callable[..., Any]) -> Callable
     return compiled
 
 
+def _loaded_transform(load: Callable[..., LoadedTransform], name: str, path: str, content: bytes) -> LoadedTransform:
+    try:
+        return load(name, path, content)
+    except SystemExit as error:
+        message = f"importing it ended the program: exit({error.code!r})"
+        help_ = "Raise an exception instead."
+        raise Rejected(Diagnostic("E415", message, Place(path), help=help_)) from None
+
+
+def _not_its_own_result(pattern: Pattern, template: Template, place: Place) -> None:
+    """Refuse a pattern that matches its replacement whatever the holes take (rule 3): that shows without a tree."""
+    written = ast.Module(list(template.nodes), [])
+    again = find_matches(pattern, written)
+    if again:
+        what = shown(ast.unparse(again[0].first)).splitlines()[0]
+        help_ = "Make the pattern narrower than the replacement, so that it cannot match what it wrote."
+        raise Rejected(Diagnostic("E406", f"the pattern matches its own result: {what}", place, help=help_))
+
+
 def _one_expression(is_expression: bool, place: Place) -> None:  # noqa: FBT001 - reads as a sentence
     if not is_expression:
         raise Rejected(Diagnostic("E206", "a value is one expression", place, help="Write what stands behind the `=`."))
 
 
 def _only_imports(nodes: Iterable[Any], place: Place) -> None:
-    import ast  # noqa: PLC0415 - beside its only use
-
     if not all(isinstance(node, ast.Import | ast.ImportFrom) for node in nodes):
         help_ = "Write `import x` or `from x import y`; other code goes into `op: insert`."
         raise Rejected(Diagnostic("E206", "not an import statement", place, help=help_))

@@ -24,6 +24,7 @@ from orchestrator.engine.outcome import (
     outcome_name,
 )
 from orchestrator.engine.templates import render_template
+from orchestrator.engine.verdicts import Verdicts
 from orchestrator.engine.write_sets import unordered_writers
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class _Fold:
         self.artefacts: dict[str, bytes] = {}
         self.writers: dict[Definition, str] = {}
         self.results: dict[str, StageResult] = {}
+        self.verdicts = Verdicts()
 
     # --- one stage ---
 
@@ -209,15 +211,15 @@ class _Fold:
 
     def judged(self, role: CheckRole, checks: Iterable[Check], view: View) -> Iterator[Judged]:
         for check in checks:
-            yield Judged(role, check.check, check.subject(), check.because or "", check.judge(view))
+            yield Judged(role, check.check, check.subject(), check.because or "", self.verdicts.judge(check, view))
 
     def roles(self, planned: PlannedStage, before: View, after: View) -> Iterator[Judged]:
         """Judge the post-checks before and after the stage: an effect turned true, an invariant stayed true."""
         for check in planned.stage.post:
-            verdict = check.judge(after)
+            verdict = self.verdicts.judge(check, after)
             role: CheckRole = "post"
             if verdict.holds:
-                role = "invariant" if check.judge(before).holds else "effect"
+                role = "invariant" if self.verdicts.judge(check, before).holds else "effect"
             yield Judged(role, check.check, check.subject(), check.because or "", verdict)
 
     def implied(self, planned: PlannedStage, after: View) -> Iterator[Judged]:

@@ -23,8 +23,21 @@ class _WorkspaceLoader(jinja2.BaseLoader):
         del environment
         try:
             return self.read(template).decode("utf-8"), template, lambda: True
-        except (Rejected, UnicodeDecodeError):
-            raise jinja2.TemplateNotFound(template) from None
+        except Rejected as error:
+            raise jinja2.TemplateNotFound(template, error.diagnostics[0].message) from None
+        except UnicodeDecodeError:
+            raise jinja2.TemplateNotFound(template, f"'{template}' is not UTF-8") from None
+
+
+def check_template(path: str, text: str) -> list[Diagnostic]:
+    """Return E230 for a template with a syntax fault; what its variables are is known when it is rendered."""
+    try:
+        _environment(None).compile(text, name=path, filename=path)
+    except jinja2.TemplateSyntaxError as error:
+        return [_syntax(path, error)]
+    except RecursionError:
+        return [Diagnostic("E230", "template: nested too deeply", Place(path), help="Mend the template.")]
+    return []
 
 
 def render_template(path: str, text: str, context: Mapping[str, Any], read: Callable[[str], bytes]) -> str:
@@ -33,29 +46,40 @@ def render_template(path: str, text: str, context: Mapping[str, Any], read: Call
     `read` brings further templates by their path from the workspace. Raises `Rejected`: E230 for a syntax
     fault, E231 for an undefined variable, E232 for anything else that goes wrong.
     """
-    environment = ImmutableSandboxedEnvironment(
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,  # the results are YAML, Dockerfiles and C++, not HTML
-        loader=_WorkspaceLoader(read),
-    )
+    environment = _environment(_WorkspaceLoader(read))
     try:
         code = environment.compile(text, name=path, filename=path)
         return jinja2.Template.from_code(environment, code, environment.make_globals(None)).render(context)
     except jinja2.TemplateSyntaxError as error:
-        place = Place(error.filename or path, error.lineno, 1)
-        raise Rejected(Diagnostic("E230", f"template: {error.message}", place, help="Mend the template.")) from None
+        raise Rejected(_syntax(path, error)) from None
     except jinja2.UndefinedError as error:
         raise Rejected(_undefined(path, error, context)) from None
+    except jinja2.TemplateNotFound as error:
+        help_ = "Name a file of the workspace, relative to `pipeline.yaml`."
+        raise Rejected(Diagnostic("E232", f"template: {error.message}", _place(path, error), help=help_)) from None
     except Exception as error:  # noqa: BLE001 - templates run the user's expressions
         message = f"template: {type(error).__name__}: {error}"
         raise Rejected(Diagnostic("E232", message, _place(path, error), help="Mend the template.")) from None
 
 
+def _environment(loader: jinja2.BaseLoader | None) -> ImmutableSandboxedEnvironment:
+    return ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # the results are YAML, Dockerfiles and C++, not HTML
+        loader=loader,
+    )
+
+
+def _syntax(path: str, error: jinja2.TemplateSyntaxError) -> Diagnostic:
+    place = Place(error.filename or path, error.lineno, 1)
+    return Diagnostic("E230", f"template: {error.message}", place, help="Mend the template.")
+
+
 def _undefined(path: str, error: jinja2.UndefinedError, context: Mapping[str, Any]) -> Diagnostic:
-    message = str(error.message)
+    message = str(error.message).replace("'dict object' has no attribute", "there is no")
     words = [word.strip("'") for word in message.split("'")[1::2]]
     names = list(context)
     for value in context.values():

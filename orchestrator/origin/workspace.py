@@ -23,8 +23,8 @@ class WorkspaceFiles:
         E124 not an ordinary file.
         """
         pure = PurePosixPath(path)
-        if pure.is_absolute() or ".." in pure.parts or "\\" in path or not pure.parts:
-            message = f"'{path}' leaves the workspace"
+        if pure.is_absolute() or ".." in pure.parts or "\\" in path or "\0" in path or not pure.parts:
+            message = f"{path!r} leaves the workspace"
             raise Rejected(Diagnostic("E122", message, help="Name a file relative to `pipeline.yaml`, without `..`."))
         full = self.root / pure
         try:
@@ -44,8 +44,9 @@ class WorkspaceFiles:
             return real.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             raise Rejected(self._missing(path)) from None
-        except OSError as error:
-            message = f"'{path}' cannot be read: {error.strerror}"
+        except (OSError, RuntimeError) as error:  # a link to itself is a RuntimeError before Python 3.13
+            reason = error.strerror if isinstance(error, OSError) else "the link points to itself"
+            message = f"'{path}' cannot be read: {reason}"
             raise Rejected(Diagnostic("E121", message, Place(path), help="Check its permissions.")) from None
 
     def _missing(self, path: str) -> Diagnostic:

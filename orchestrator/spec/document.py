@@ -27,7 +27,8 @@ MAX_VALUES = 200_000  # what aliases may expand to
 Path = tuple[str | int, ...]
 
 _TAG = "tag:yaml.org,2002:"
-_SCALAR_TAGS = {f"{_TAG}{name}" for name in ("str", "int", "float", "bool", "null", "timestamp")}
+_SCALAR_TAGS = {f"{_TAG}{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "value", "merge")}
+_TEXT_TAGS = {f"{_TAG}{name}" for name in ("str", "value", "merge")}  # `=` and `<<` mean something in keys only
 
 
 @dataclass
@@ -47,13 +48,18 @@ class Document:
 
         Segments that the YAML does not have are skipped: pydantic puts union tags into its paths.
         """
+        known = self.known(path)
+        if key and known in self.keys:
+            return self.keys[known]
+        return self.values.get(known, Place(self.name))
+
+    def known(self, path: Path) -> Path:
+        """Return the part of `path` that the YAML has, without the segments that it does not have."""
         known: Path = ()
         for segment in path:
             if (*known, segment) in self.values:
                 known = (*known, segment)
-        if key and known in self.keys:
-            return self.keys[known]
-        return self.values.get(known, Place(self.name))
+        return known
 
     def line(self, number: int) -> str:
         """Return line `number` (from 1) of the text, without its end."""
@@ -74,7 +80,8 @@ def read_document(name: str, content: bytes) -> Document:
         message = "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
         raise Rejected(Diagnostic("E103", f"not YAML: {message}", Place(name), help="See yaml.org/spec/1.2.")) from None
     if node is None:
-        raise Rejected(Diagnostic("E102", "the file holds no YAML document", Place(name), help="Run `init`."))
+        help_ = "`orchestrator init` writes a starter."
+        raise Rejected(Diagnostic("E102", "the file holds no YAML document", Place(name), help=help_))
     builder = _Builder(Document(name, text, None))
     builder.document.data = builder.build(node, (), 0, ())
     if builder.faults:
@@ -111,6 +118,8 @@ def _syntax(name: str, text: str, error: MarkedYAMLError) -> Diagnostic:
         return Diagnostic("E105", "a tab indents this line", place, help="YAML indents with blanks.")
     parts = [part.strip() for part in (error.context, error.problem) if part]
     help_ = "A value with `: ` or ` #` in it, or one that starts with one of `{[*&!|>%@`, is written in quotes."
+    if place.line and lines[place.line - 1][: place.column].endswith("${"):
+        help_ = 'Inside `{…}` and `[…]`, a value with a reference is written in quotes: "${params.x}".'
     return Diagnostic("E103", f"not YAML: {', '.join(parts)}", place, help=help_)
 
 
@@ -159,16 +168,18 @@ class _Builder:
                 continue
             self.document.keys[(*path, key)] = place
             built[key] = self.build(value_node, (*path, key), depth + 1, above)
+            if built[key] is None and not value_node.value:  # nothing is written there: the key is what one can see
+                self.document.values[*path, key] = place
         return built
 
     def scalar(self, node: ScalarNode, path: Path) -> Any:  # noqa: ANN401 - plain data
         if not self.plain_tag(node):
             return None
         text = str(node.value)
-        if node.style is not None or node.tag == f"{_TAG}str":
+        if node.style is not None or node.tag in _TEXT_TAGS:
             return text
         value = _plain_value(str(node.tag), text)
-        if isinstance(value, _Misread) or (not isinstance(value, bool) and value is not None and str(value) != text):
+        if isinstance(value, _Misread) or (not isinstance(value, bool) and value is not None and repr(value) != text):
             self.document.misread[path] = text
         return text if isinstance(value, _Misread) else value
 
@@ -187,6 +198,9 @@ class _Builder:
         return Place(self.document.name, start.line + 1, start.column + 1, max(1, length))
 
 
+_MAX_DIGITS = 4000  # Python itself refuses to print longer numbers
+
+
 class _Misread:
     """A scalar that YAML takes for something no field of ours holds, a date for one."""
 
@@ -200,7 +214,8 @@ def _plain_value(tag: str, text: str) -> bool | int | float | _Misread | None:
                 return text.lower() == "true"
             case "int":
                 digits = text.replace("_", "")
-                return int(digits, 0) if re.match(r"[-+]?0[xob]", digits) else int(digits)
+                value = int(digits, 0) if re.match(r"[-+]?0[xob]", digits) else int(digits)
+                return value if len(repr(value)) <= _MAX_DIGITS else _Misread()
             case "float":
                 return float(str(text).replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
             case _:

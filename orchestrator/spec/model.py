@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 
 class Model(BaseModel):
     """A strict, frozen model: unknown keys and values of another type are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys_have_values(cls, data: Any) -> Any:  # noqa: ANN401 - whatever YAML holds
+        """Refuse a key that stands there without a value: it would read as if it were absent.
+
+        An empty `when:` would mean "always" and an empty `from:` "whatever it is now".
+        """
+        for name, field in cls.model_fields.items() if isinstance(data, dict) else ():
+            key = field.alias or name
+            if not field.is_required() and field.default is None and data.get(key, ...) is None:
+                raise PydanticCustomError("no_value", "has no value", {"key": key})
+        return data
 
 
 class CodeMark:

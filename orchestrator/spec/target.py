@@ -21,11 +21,11 @@ Status = Literal["measured", "specified", "disputed", "unknown"]
 class Figure(Model):
     """One figure with its source. A disputed one has all its `values`, an unknown one has none."""
 
-    value: Scalar | None = None
-    values: list[Scalar] = []
-    status: Status
+    value: Annotated[Scalar | None, Field(description="the value to compute with")] = None
+    values: Annotated[list[Scalar], Field(description="all values that somebody states, where they disagree")] = []
+    status: Annotated[Status, Field(description="how well it is known")]
     source: Annotated[str, Field(min_length=1, description="who says so, or how it was measured")]
-    note: str = ""
+    note: Annotated[str, Field(description="what else one should know")] = ""
 
     @model_validator(mode="after")
     def _value_fits_status(self) -> Self:
@@ -44,7 +44,7 @@ class Image(Model):
     reference: Annotated[str, Field(min_length=1, description="what stands behind FROM")]
     python: Annotated[str, Field(pattern=r"^3\.\d+$", description="major.minor of its interpreter")]
     interpreter: Annotated[str, Field(pattern=r"^/", description="absolute path of its interpreter")]
-    environment: dict[str, str] = {}
+    environment: Annotated[dict[str, str], Field(description="environment variable of the image → value")] = {}
 
 
 class SdistBase(Model):
@@ -69,14 +69,14 @@ class SuppliedBase(Model):
 class Target(Model):
     """One image: reference, interpreter, package roots, device, model, inventory, mounts, engine rules."""
 
-    version: Literal[1]
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$")]
-    summary: str = ""
+    version: Annotated[Literal[1], Field(description="version of this format")]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="lower case, digits, dashes")]
+    summary: Annotated[str, Field(description="one sentence: which image this is")] = ""
     extends: Annotated[
         str | None, Field(min_length=1, description="target file, relative to this one, whose facts hold here too")
     ] = None
-    image: Image
-    base: SdistBase | WorkspaceBase | SuppliedBase
+    image: Annotated[Image, Field(description="the image and its interpreter")]
+    base: Annotated[SdistBase | WorkspaceBase | SuppliedBase, Field(description="where the base tree comes from")]
     roots: Annotated[
         dict[str, list[str]], Field(min_length=1, description="package root → the paths it has in the image")
     ]
@@ -90,9 +90,13 @@ class Target(Model):
         dict[str, Scalar], Field(description="expressions whose value is a fact here, such as a capability gate")
     ] = {}
     mounts: Annotated[list[str], Field(description="folders that exist only at run time")] = []
-    device: dict[str, Scalar | Figure] = {}
-    model: dict[str, Scalar | Figure] = {}
-    engine: dict[str, Scalar | Figure] = {}
+    device: Annotated[
+        dict[str, Scalar | Figure], Field(description="name → figure; `${device.NAME}` refers to it")
+    ] = {}
+    model: Annotated[dict[str, Scalar | Figure], Field(description="name → figure; `${model.NAME}` refers to it")] = {}
+    engine: Annotated[
+        dict[str, Scalar | Figure], Field(description="name → figure; `${engine.NAME}` refers to it")
+    ] = {}
 
     def values(self) -> dict[str, Any]:
         """Return the dotted values that YAML may refer to; unknown figures are left out."""

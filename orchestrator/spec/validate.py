@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -9,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -27,7 +28,10 @@ def validated(model: type[M], data: object, document: Document, known: Mapping[s
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        found = [_diagnostic(e, model, document, known) for e in error.errors(include_url=False)]
+        found = [
+            _alternatives(errors, document) if len(errors) > 1 else _diagnostic(errors[0], model, document, known)
+            for errors in _by_value(error.errors(include_url=False), document)
+        ]
         raise Rejected(sorted(set(found), key=lambda d: d.place or document.place(()))) from None
 
 
@@ -36,12 +40,20 @@ def misread(document: Document) -> list[Diagnostic]:
     found = []
     for path, text in document.misread.items():
         value = _at(document.data, path)
-        what = f"a date or another type without a field here ({text})" if value == text else f"{value!r}"
-        message = f"`{text}` is read by YAML as {what}"
-        plain = "" if value == text else f"write {value!r}, or "
-        help_ = f"{plain}put it in quotes if text is meant: '{text}'."
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        if value == text:  # no field of ours holds it, so it was left as text
+            what, plain = "a date" if "-" in text[1:] else "a number that is too long", ""
+        elif isinstance(value, float) and not math.isfinite(value):
+            what, plain = "a number that is not finite", ""
+        else:
+            what, plain = f"{value!r}", f"write {value!r}, or "
+        help_ = f"{plain}put it in quotes if text is meant: '{shown}'."
+        message = f"`{shown}` is read by YAML as {what}"
         found.append(Diagnostic("E109", message, document.place(path), help=help_[0].upper() + help_[1:]))
     return found
+
+
+_SHOWN = 40
 
 
 def _at(data: Any, path: Path) -> Any:  # noqa: ANN401 - plain data
@@ -50,10 +62,57 @@ def _at(data: Any, path: Path) -> Any:  # noqa: ANN401 - plain data
     return data
 
 
+def _by_value(errors: Sequence[ErrorDetails], document: Document) -> list[list[ErrorDetails]]:
+    """Return the errors, those together that say why one value is none of the types of a plain union."""
+    groups: dict[tuple[object, ...], list[ErrorDetails]] = {}
+    for i, error in enumerate(errors):
+        path = tuple(error["loc"])
+        known = document.known(path)
+        own = error["type"] in _EXPECTED and len(known) < len(path) and _in_order(known, path)
+        groups.setdefault((known,) if own else (i,), []).append(error)
+    return list(groups.values())
+
+
+def _in_order(known: Path, path: Path) -> bool:
+    """Tell whether only the last segment of a path, the name of a type, is not in the YAML."""
+    return known == path[:-1]
+
+
+_EXPECTED = {
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+}
+
+
+def _alternatives(errors: Sequence[ErrorDetails], document: Document) -> Diagnostic:
+    path = tuple(errors[0]["loc"])
+    kinds = [_EXPECTED[error["type"]] for error in errors]
+    wanted = [kind for kind in dict.fromkeys(kinds) if not (kind == "a whole number" and "a number" in kinds)]
+    shown = " or ".join([", ".join(wanted[:-1]), wanted[-1]] if len(wanted) > 1 else wanted)
+    message = f"{_named(document.known(path))}takes {shown}"
+    return Diagnostic("E114", message, document.place(path), help=_got(errors[0]["input"]))
+
+
+def _named(path: Path) -> str:
+    names = [segment for segment in path if isinstance(segment, str)]
+    entry = "an entry of " if path and isinstance(path[-1], int) and names else ""
+    return f"{entry}'{names[-1]}' " if names else "the document "
+
+
 def _diagnostic(
     error: ErrorDetails, model: type[BaseModel], document: Document, known: Mapping[str, type[BaseModel]]
 ) -> Diagnostic:
     path = tuple(error["loc"])
+    if error["type"] == "no_value":
+        path = (*path, str(error.get("ctx", {}).get("key")))
+        message, help_ = f"'{path[-1]}' has no value", "Give it one, or remove the key."
+        return Diagnostic("E114", message, document.place(path), help=help_)
     key = str(path[-1]) if path else ""
     match error["type"]:
         case "extra_forbidden":
@@ -74,12 +133,33 @@ def _diagnostic(
             return Diagnostic("E111", f"key '{field}' is missing", document.place(path), help=f"Say which `{field}:`.")
         case "string_type" if isinstance(error["input"], bool | int | float):
             text = document.misread.get(path, _yaml(error["input"]))
-            message = f"'{key}' takes text, but YAML reads `{text}` as {_kind(error['input'])}"
+            message = f"{_named(document.known(path))}takes text, but YAML reads `{text}` as {_kind(error['input'])}"
             return Diagnostic("E113", message, document.place(path), help=f'Write it in quotes: "{text}".')
         case _:
-            message = error["msg"].removeprefix("Value error, ")
-            shown = f"'{key}': " if key else ""
-            return Diagnostic("E114", f"{shown}{message}", document.place(path), help=_got(error["input"]))
+            message = f"{_named(document.known(path))}{_words(error)}"
+            return Diagnostic("E114", message, document.place(path), help=_got(error["input"]))
+
+
+def _words(error: ErrorDetails) -> str:
+    """Return what a value must be, as it follows the key's name."""
+    context = error.get("ctx", {})
+    if error["type"] in _EXPECTED:
+        return f"takes {_EXPECTED[error['type']]}"
+    match error["type"]:
+        case "too_short" | "string_too_short":
+            return (
+                "is empty" if context.get("min_length") == 1 else f"has less than {context.get('min_length')} entries"
+            )
+        case "literal_error":
+            return f"must be {context.get('expected')}"
+        case "string_pattern_mismatch":
+            return f"does not match `{context.get('pattern')}`"
+        case "greater_than_equal":
+            return f"must be at least {context.get('ge')}"
+        case "value_error":
+            return f"does not fit: {error['msg'].removeprefix('Value error, ')}"
+        case _:
+            return f"does not fit: {error['msg']}"
 
 
 def _yaml(value: object) -> str:
@@ -93,11 +173,15 @@ def _kind(value: object) -> str:
 def _got(value: object) -> str:
     if value is None:
         return "The key has no value: give it one, or remove the key."
-    if isinstance(value, str | int | float | bool):
-        return f"Found {value!r} ({type(value).__name__})."
+    if isinstance(value, bool | int | float):
+        return f"Found {_yaml(value)}."
+    if isinstance(value, str):
+        return f"Found the text {value!r}." if value else "Found an empty text."
     if isinstance(value, dict):
         return "Found a mapping."
-    return f"Found a list with {len(value)} entries." if isinstance(value, list) else ""
+    if isinstance(value, list):
+        return f"Found a list with {len(value)} entries." if value else "Found an empty list."
+    return ""
 
 
 def _keys_at(path: tuple[int | str, ...], model: type[BaseModel], known: Mapping[str, type[BaseModel]]) -> list[str]:

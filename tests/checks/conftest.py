@@ -44,8 +44,9 @@ class Scene:
     facts: Facts = field(default_factory=lambda: Facts(values=FIGURES))
 
     def judge(self, check: str, /, **fields: Any) -> Verdict:  # noqa: ANN401 - whatever YAML may hold
-        """Return the verdict of a check on this scene."""
-        found = _CHECK.validate_python({"check": check, **fields})
+        """Return the verdict of a check on this scene; a field that is None is left out, as YAML would."""
+        given = {key: value for key, value in fields.items() if value is not None or key == "equals"}
+        found = _CHECK.validate_python({"check": check, **given})
         tree = _tree(self.files)
         base = tree if self.base is None else _tree(self.base)
         artefacts = {name: text.encode() for name, text in self.artefacts.items()}

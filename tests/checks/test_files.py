@@ -53,13 +53,13 @@ def test_a_text_is_counted_whatever_the_line_ends(scene: Scene) -> None:
     found = scene.judge("text_count", file="pkg/t.h", text="8\n#define", equals=1)
     assert (found.status, found.evidence, found.place) == (
         Status.HOLDS,
-        "pkg/t.h has the text '8\\n#define' 1 times, first in line 1",
+        "pkg/t.h has the text '8\\n#define' once, first in line 1",
         Place("pkg/t.h", 1, 1),
     )
     found = scene.judge("text_count", file="pkg/t.h", text="#define M", equals=2)
     assert (found.status, found.evidence) == (
         Status.FAILS,
-        "pkg/t.h has the text '#define M' 1 times, first in line 2, not 2",
+        "pkg/t.h has the text '#define M' once, first in line 2, not 2",
     )
     assert scene.judge("text_count", file="pkg/t.h", text="absent", equals=0).evidence == (
         "pkg/t.h has the text 'absent' 0 times"

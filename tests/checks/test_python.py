@@ -203,7 +203,7 @@ def test_matches_are_counted_with_their_lines(scene: Scene) -> None:
         f"`f(${{x}})` matches 2 times in {FILE} (line 17, 17)"
     )
     assert evidence(scene, Status.FAILS, "match_count", within="K.m", pattern="f(1)", equals=2) == (
-        f"`f(1)` matches 1 times in `K.m` in {FILE} (line 17), not 2"
+        f"`f(1)` matches once in `K.m` in {FILE} (line 17), not 2"
     )
     assert evidence(scene, Status.HOLDS, "match_count", within="f", pattern="f(1)", equals=0) == (
         f"`f(1)` matches 0 times in `f` in {FILE}"

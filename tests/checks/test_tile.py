@@ -28,7 +28,7 @@ if triton.__version__ >= "2.1.0":
             BLOCK = BLOCK // 2
         if "fp8" in kind:
             raise ValueError(kind)
-        grid = (1, 2, triton.cdiv(9, BLOCK))
+        grid = (1, k.shape[-1], triton.cdiv(9, BLOCK))
         if alibi is not None:
             _fwd_alibi[grid](q, k, BLOCK_M=BLOCK, BLOCK_N=BLOCK, num_warps=NUM_WARPS, num_stages=1)
             return
@@ -188,6 +188,20 @@ def test_a_launch_that_is_never_reached_fails(scene: Scene) -> None:
     scene.files = {FILE: "def f(q):\n    B = 16\n    if False:\n        k[g](B, num_stages=1)\n"}
     found = scene.judge("tile_fits", file=FILE, within="f", name="B")
     assert (found.status, found.evidence) == (Status.FAILS, f"no launch in `f` in {FILE} can be reached")
+
+
+@pytest.mark.parametrize("stale", ["k.shape[1]", "not (python", "q.dtype is torch.float16"])
+def test_a_given_fact_about_nothing_in_the_function_is_named(scene: Scene, stale: str) -> None:
+    found = judge(scene, "BLOCK = 16", given={stale: True})
+    assert found.status is Status.WARNS
+    assert found.evidence.endswith(f"; `given` names `{stale}`, which the function does not have")
+
+
+@pytest.mark.parametrize(
+    "fact", ["alibi", "q.dtype is not torch.float32", "q . dtype  is torch.float32", "alibi is None"]
+)
+def test_a_given_fact_may_be_spelt_otherwise_or_negated(scene: Scene, fact: str) -> None:
+    assert "`given`" not in judge(scene, "BLOCK = 16", given={fact: True}).evidence
 
 
 def test_a_class_launches_nothing(scene: Scene) -> None:

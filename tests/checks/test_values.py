@@ -198,7 +198,7 @@ def test_every_text_is_a_path_or_refused(text: str) -> None:
     try:
         found = steps(text)
     except Rejected as error:
-        assert error.diagnostics[0].code == "E416"  # noqa: PT017 - either outcome is right, each in its shape
+        assert error.diagnostics[0].code == "E530"  # noqa: PT017 - either outcome is right, each in its shape
     else:
         assert found
 

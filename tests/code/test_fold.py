@@ -178,6 +178,8 @@ def test_the_conditions_tell_the_values_apart() -> None:
         ("try:\n    X = 64\n    risky()\nexcept Exception:\n    X = 32", {64, 32}),
         ("X = 1\ntry:\n    X = 64\nexcept OSError:\n    pass", {1, 64}),
         ("try:\n    pass\nfinally:\n    X = 3", {3}),
+        ("try:\n    X = 1\n    return\nfinally:\n    X = 2", {2}),
+        ("X = 1\nwhile True:\n    try:\n        break\n    finally:\n        X = 2", {2}),
         ("X = 1\nmatch flag:\n    case 2:\n        X = 2\n    case _:\n        X = 3", {1, 2, 3}),
         ("N = 32\nX = N * 2", {64}),
         ("N = 64 if flag else 32\nX = N * 2", {128, 64}),
@@ -289,21 +291,117 @@ def test_facts_are_compared_in_one_spelling() -> None:
 
 
 _PIECES = st.sampled_from(
-    [
-        "X = 1",
-        "X = 2",
-        "X = X + 1",
-        "if flag:\n    X = 3",
-        "if not flag:\n    X = X * 2\nelse:\n    X = 5",
-        "for _ in range(n):\n    X = X + 1",
-        "while n > 3:\n    n = n - 1\n    X = 7",
-        "try:\n    X = 8\n    if flag:\n        raise ValueError\n    X = 9\nexcept ValueError:\n    pass",
-        "X = 4 if flag else X",
-        "flag = not flag",
-        "n = 2",
-        "if n == 2:\n    X = 6",
-        "Y = X\nX = 0\nX, Y = Y, X",
-    ]
+    """
+X = 1
+---
+X = 2
+---
+X = X + 1
+---
+if flag:
+    X = 3
+---
+if not flag:
+    X = X * 2
+else:
+    X = 5
+---
+for _ in range(n):
+    X = X + 1
+---
+while n > 3:
+    n = n - 1
+    X = 7
+---
+try:
+    X = 8
+    if flag:
+        raise ValueError
+    X = 9
+except ValueError:
+    pass
+---
+X = 4 if flag else X
+---
+flag = not flag
+---
+n = 2
+---
+if n == 2:
+    X = 6
+---
+Y = X
+X = 0
+X, Y = Y, X
+---
+if flag:
+    X = 3
+    if n > 2:
+        return X
+---
+try:
+    X = 5
+    if n:
+        raise ValueError
+    X = 6
+except ValueError:
+    X = X + 1
+else:
+    X = X * 2
+---
+try:
+    try:
+        X = 80
+        raise KeyError
+    finally:
+        X = 81
+except KeyError:
+    pass
+---
+while n > 0:
+    n -= 1
+    try:
+        if flag:
+            break
+        X = 12
+    finally:
+        X = 13
+---
+for i in range(n):
+    if i == 1:
+        continue
+    if i == 3:
+        break
+    X = i
+else:
+    X = 11
+---
+match n:
+    case 1:
+        X = 20
+    case 2 | 3:
+        X = 21
+    case other:
+        X = 22
+---
+X = (n := 2) + 1
+---
+a, (b, X) = 1, (2, n)
+---
+if n > 2 and flag or not n:
+    X = 50
+else:
+    flag = not flag
+---
+def g():
+    nonlocal X
+    X = 60
+if flag:
+    g()
+---
+del X
+X = 70
+""".strip().split("\n---\n")
 )
 
 

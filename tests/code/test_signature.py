@@ -73,7 +73,7 @@ def test_a_call_binds_exactly_where_python_binds_it(signature: str, arguments: s
         ("(1, b=2)", 0, "keyword `b`, which f(a) does not take"),
         ("(1, a=2)", 0, "`a` is given twice to f(a)"),
         ("()", 0, "`a` is not given to f(a)"),
-        ("(1)", 1, "1 positional arguments, but f(a) takes 0"),
+        ("(1)", 1, "1 positional argument, but f(a) takes 0"),
         ("()", 1, ""),
         ("(*x)", 0, ""),
         ("(**x)", 0, ""),

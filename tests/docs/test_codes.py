@@ -26,9 +26,9 @@ def constants(path: Path, shape: str) -> Iterator[tuple[str, int]]:
     tree = ast.parse(path.read_bytes())
     compared = {id(n) for node in ast.walk(tree) if isinstance(node, ast.Compare | ast.BinOp) for n in ast.walk(node)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in compared:
-            if re.fullmatch(shape, node.value):
-                yield node.value, node.lineno
+        match node:
+            case ast.Constant(value=str(text)) if id(node) not in compared and re.fullmatch(shape, text):
+                yield text, node.lineno
 
 
 def used(shape: str, *paths: Path) -> dict[str, list[str]]:

@@ -1,0 +1,94 @@
+"""JSON Schema for editors, made from the models: draft-07, which is what editors read.
+
+pydantic writes the 2020-12 dialect. Three things differ in what it uses: `$defs` is called `definitions`, keys
+beside a `$ref` are ignored (so the reference goes into an `allOf`), and `discriminator` is not JSON Schema at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.engine.model import Pipeline
+from orchestrator.spec.target import Target
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+DIALECT = "http://json-schema.org/draft-07/schema#"
+REFERENCE = "Reference"
+_TYPED = {"boolean", "integer", "number"}
+Schema = dict[str, Any]
+
+
+def pipeline_schema() -> Schema:
+    """Return the schema of `pipeline.yaml`. Below `stages`, `${params.x}` may stand for a value of any type."""
+    schema = draft7(Pipeline)
+    definitions = {name: _with_references(definition) for name, definition in schema["definitions"].items()}
+    definitions[REFERENCE] = {
+        "description": "A value of the pipeline or the target.",
+        "type": "string",
+        "pattern": r"^\$\{[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_-]+)+\}$",
+    }
+    return {**schema, "definitions": dict(sorted(definitions.items()))}
+
+
+def target_schema() -> Schema:
+    """Return the schema of a target file. One that `extends` another need not repeat what that says."""
+    schema = draft7(Target)
+    required = schema.pop("required")
+    image = schema["definitions"]["Image"]
+    whole = {"required": required, "properties": {"image": {"required": image.pop("required")}}}
+    return {**schema, "if": {"not": {"required": ["extends"]}}, "then": whole}
+
+
+def draft7(model: type[BaseModel]) -> Schema:
+    """Return a model's schema in draft-07, with the names that YAML uses."""
+    made = _converted(model.model_json_schema(by_alias=True))
+    return {"$schema": DIALECT, **made}
+
+
+def _converted(node: Any) -> Any:  # noqa: ANN401 - any part of a schema
+    if isinstance(node, list):
+        return [_converted(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    made: Schema = {}
+    for key, value in node.items():
+        match key:
+            case "$defs":
+                made["definitions"] = {name: _converted(part) for name, part in value.items()}
+            case "properties":
+                made[key] = {name: _converted(part) for name, part in value.items()}
+            case "$ref":
+                made[key] = value.replace("#/$defs/", "#/definitions/")
+            case "default" if value is not None:
+                made[key] = value
+            case "title" | "discriminator" | "default":
+                pass
+            case _:
+                made[key] = _converted(value)
+    if "$ref" in made and len(made) > 1:
+        made["allOf"] = [{"$ref": made.pop("$ref")}]
+    return made
+
+
+def _with_references(node: Any) -> Any:  # noqa: ANN401 - any part of a schema
+    """Let `${params.x}` stand wherever something else than free text is asked for."""
+    if isinstance(node, list):
+        return [_with_references(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if {"type": "string"} in node.get("anyOf", ()):
+        return node
+    if node.get("type") in _TYPED or "pattern" in node:
+        outside = {key: value for key, value in node.items() if key in {"description", "default"}}
+        inside = {key: value for key, value in node.items() if key not in outside}
+        return {**outside, "anyOf": [inside, {"$ref": f"#/definitions/{REFERENCE}"}]}
+    return {
+        key: {name: _with_references(part) for name, part in value.items()}
+        if key == "properties"
+        else value
+        if key == "default"
+        else _with_references(value)
+        for key, value in node.items()
+    }
