@@ -9,7 +9,7 @@ The file imports nothing but torch (2.1 or newer) and its sibling, and runs unch
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence  # noqa: UP035 - the deployed file also runs on Python 3.8
+from typing import NamedTuple, Sequence
 
 import torch
 
@@ -25,7 +25,7 @@ class _Rules(NamedTuple):
     slopes: torch.Tensor | None
 
 
-def sdpa_attention(  # noqa: PLR0913 - every argument is a property of the attention
+def sdpa_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -75,7 +75,7 @@ def sdpa_attention(  # noqa: PLR0913 - every argument is a property of the atten
     rules = _Rules(float(scale), causal, window, slopes)
     output = torch.zeros_like(query, memory_format=torch.contiguous_format)
     start = first = 0
-    for new, tokens in zip(lengths, key_lengths):  # noqa: B905 - Python 3.8; the lengths are compared above
+    for new, tokens in zip(lengths, key_lengths):
         if new and tokens:
             mine, others = slice(start, start + new), slice(first, first + tokens)
             _attend(query[mine], key[others], value[others], rules, output[mine])
@@ -98,9 +98,7 @@ def _refuse(
             raise ValueError(f"the lengths name {sum(every)} tokens, the {what} has {tensor.shape[0]}")
 
 
-def _attend(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rules: _Rules, output: torch.Tensor
-) -> None:
+def _attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rules: _Rules, output: torch.Tensor) -> None:
     """Write one sequence's attention into `output`, as many queries at a time as `MAX_SCORES` allows."""
     new, heads, _ = query.shape
     tokens = key.shape[0]
@@ -115,7 +113,7 @@ def _attend(
         output[start:stop] = _attend_tile(query[start:stop], start, keys[:, seen], values[:, seen], span, rules)
 
 
-def _attend_tile(  # noqa: PLR0913, PLR0917 - a tile's two axes, each with its place
+def _attend_tile(  # noqa: PLR0917 - a tile's two axes, each with its place
     query: torch.Tensor, start: int, keys: torch.Tensor, values: torch.Tensor, span: tuple[int, int], rules: _Rules
 ) -> torch.Tensor:
     """Return the attention of `query` `[rows, heads, head_size]`, from position `start`, over the keys of `span`.

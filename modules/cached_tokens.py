@@ -4,12 +4,14 @@ Deployed to `vllm/entrypoints/openai/`. The scheduler writes the number into eac
 added up and shown. The file runs unchanged on Python 3.8 and newer.
 """
 
-from typing import TYPE_CHECKING, Dict, Optional  # noqa: UP035 - the deployed file also runs on Python 3.8
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
 if TYPE_CHECKING:
-    from vllm.outputs import RequestOutput
+    from vllm.outputs import RequestOutput  # type: ignore[import-not-found]  # only where it is deployed
 
 
 class PromptTokensDetails(BaseModel):
@@ -21,18 +23,18 @@ class PromptTokensDetails(BaseModel):
 class CachedTokens:
     """Collects the results of one answer, which may have several prompts, each of them in many results."""
 
-    def __init__(self, *results: "RequestOutput") -> None:
-        self._of_request: Dict[str, int] = {}  # noqa: UP006 - Python 3.8
+    def __init__(self, *results: RequestOutput) -> None:
+        self._of_request: dict[str, int] = {}
         for result in results:
             self.note(result)
 
-    def note(self, result: "RequestOutput") -> None:
+    def note(self, result: RequestOutput) -> None:
         """Remember what a result says; a later one of the same request replaces it."""
         count = None if result.metrics is None else result.metrics.num_cached_tokens
         if count is not None:
             self._of_request[result.request_id] = count
 
-    def details(self) -> Optional[PromptTokensDetails]:
+    def details(self) -> PromptTokensDetails | None:
         """Return the tokens of all prompts together, None where no result tells: the prefix cache is off."""
         if not self._of_request:
             return None

@@ -43,29 +43,32 @@ class Qwen3Thoughts(Verbatim):
     def __init__(self, request: ChatCompletionRequest, conversation: Conversation, tokenizer: AnyTokenizer) -> None:
         self._tokenizer = tokenizer
         self._splitters: dict[int, ThoughtSplitter] = {}
+        self._start = Start.EITHER
         last = conversation[-1].get("content") if conversation else None
-        self._continued = last if request.continue_final_message and isinstance(last, str) else None
+        self._continued = request.continue_final_message and isinstance(last, str)
+        if self._continued:
+            self._start = start_within(last)
 
     def whole(self, prompt: Sequence[int] | None, output: CompletionOutput) -> tuple[str, str]:
         """Return the thought and the answer in a whole output; `prompt` is its token ids."""
-        return split(output.text, self._start(prompt))
+        self._note(prompt)
+        return split(output.text, self._start)
 
     def piece(self, prompt: Sequence[int] | None, output: CompletionOutput) -> tuple[str, str]:
         """Return what a piece of output adds to the thought and to the answer."""
-        if output.index not in self._splitters:
-            self._splitters[output.index] = ThoughtSplitter(self._start(prompt))
-        splitter = self._splitters[output.index]
+        self._note(prompt)
+        splitter = self._splitters.setdefault(output.index, ThoughtSplitter(self._start))
         found = splitter.feed(output.text)
         if output.finish_reason is None:
             return found
         rest = splitter.close()
         return Split(found.thought + rest.thought, found.answer + rest.answer)
 
-    def _start(self, prompt: Sequence[int] | None) -> Start:
-        if self._continued is not None:
-            return start_within(self._continued)
-        end = list(prompt or [])[-_PROMPT_END:]
-        return start_after(self._tokenizer.decode(end, skip_special_tokens=False))
+    def _note(self, prompt: Sequence[int] | None) -> None:
+        """Note where outputs begin; a streamed answer gives its prompt with the first pieces alone."""
+        if prompt and not self._continued:
+            end = list(prompt[-_PROMPT_END:])
+            self._start = start_after(self._tokenizer.decode(end, skip_special_tokens=False))
 
 
 Parser = Callable[[ChatCompletionRequest, Conversation, AnyTokenizer], Verbatim]

@@ -72,9 +72,10 @@ class ThoughtSplitter:
             self._go_on = self._otherwise
         if self._go_on == self._in_answer:
             return Split("", held)
-        if self._go_on == self._behind_thought or not held.strip("\n"):
+        if self._go_on == self._behind_thought:
             return Split("", "")
-        return Split(held, "")
+        # Line ends next to the place of the missing tag belong to the thought as little as those next to the tag.
+        return Split((held.lstrip("\n") if self._go_on == self._before_thought else held).rstrip("\n"), "")
 
     # The states. Each takes what it can of the held text and names its successor.
 

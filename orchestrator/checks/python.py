@@ -11,9 +11,9 @@ from orchestrator.checks.base import Check
 from orchestrator.checks.house.world import InTree, Missing, Outside, World
 from orchestrator.checks.reading import compiled, content_of, expression, owner, scope_of, scopes_of, source_of, times
 from orchestrator.checks.verdict import Verdict, fails, holds
-from orchestrator.code.imports import Import, imports
+from orchestrator.code.imports import Import, imports_in
 from orchestrator.code.patterns import Matcher, find_matches
-from orchestrator.code.scopes import FunctionNode, find
+from orchestrator.code.scopes import FunctionNode, named
 from orchestrator.code.signature import Parameter, differences, parameters_of, shown
 from orchestrator.code.source import Source, parse_python
 from orchestrator.code.symbols import all_bound, bound_by, inner_statements, own_expressions
@@ -88,10 +88,10 @@ class SymbolAbsent(Check):
 def symbol(source: Source, name: str) -> ast.stmt | None:
     """Return the first statement that binds a qualified name: at module level, or as a class attribute."""
     scope, _, last = name.rpartition(".")
-    for node in find(source.tree, name):
+    for node in named(source, name):
         if isinstance(node, ast.stmt):
             return node
-    for around in find(source.tree, scope or None):
+    for around in named(source, scope or None):
         if isinstance(around, FunctionNode):
             continue
         for statement in own_statements(around):
@@ -246,7 +246,7 @@ class ImportResolves(Check):
         """Return whether the imports resolve; the first that does not is named with its place."""
         source = source_of(view, self.file)
         world = World(view)
-        every = list(imports(source.tree, self.file))
+        every = imports_in(source)
         wanted = [i for i in every if self._wants(i)]
         if self.module and not wanted:
             return fails(f"{self.file} does not import `{self.module}`", Place(self.file))

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from orchestrator.checks.base import Check
-from orchestrator.checks.reading import document_of, standing_alone
+from orchestrator.checks.reading import compiled, document_of, parsing, standing_alone
 from orchestrator.checks.values import steps
 from orchestrator.checks.verdict import Verdict, fails, holds
+from orchestrator.code.patterns import find_matches
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 from orchestrator.spec.run_config import EnvironmentVariable, RunConfig
 from orchestrator.spec.validate import misread, validated
@@ -199,8 +200,9 @@ class RunConfigFits(Check):
     argv_from: Annotated[str, Field(min_length=1, description="path of the argument list in it")] = "command"
     multimodal: Annotated[bool, Field(description="whether the model takes more than text")] = False
     chunks_by_itself: Annotated[
-        bool, Field(description="whether the engine still turns chunked prefill on for long contexts by itself")
-    ] = False
+        bool | None,
+        Field(description="whether the engine turns chunked prefill on for long contexts; read in the tree if absent"),
+    ] = None
 
     def look(self, view: View) -> Verdict:
         """Return whether shape and rules hold; every fault is named."""
@@ -209,7 +211,8 @@ class RunConfigFits(Check):
         argv = _argv(config, self.argv_from)
         if argv is None:
             return fails(f"`{self.argv_from}` of {self.file} is no argument list", Place(self.file))
-        context = Context(engine_of(view.facts.values), self.multimodal, self.chunks_by_itself)
+        by_itself = turns_chunking_on(view) if self.chunks_by_itself is None else self.chunks_by_itself
+        context = Context(engine_of(view.facts.values), self.multimodal, by_itself)
         place = document.place(tuple(steps(self.argv_from)))
         flags = parse_argv(argv)
         faults = broken_rules(flags, context)
@@ -239,6 +242,21 @@ def _argv(config: RunConfig, path: str) -> list[str] | None:
         except (KeyError, IndexError, TypeError):
             return None
     return data if isinstance(data, list) and all(isinstance(word, str) for word in data) else None
+
+
+def turns_chunking_on(view: View) -> bool:
+    """Return whether the engine in the tree turns chunked prefill on by itself: whether that code is still there.
+
+    The target says which code that is (`engine.chunks_by_itself_file`, `engine.chunks_by_itself_code`). Where it does
+    not, or where the tree has no such file, the engine leaves the choice to the flag.
+    """
+    values = view.facts.values
+    file, code = (values.get(f"engine.chunks_by_itself_{what}") for what in ("file", "code"))
+    source = view.source(file) if isinstance(file, str) else None
+    if source is None or not isinstance(code, str):
+        return False
+    pattern = compiled(code, values, "engine.chunks_by_itself_code")
+    return any(True for _ in find_matches(pattern, parsing(source).tree))
 
 
 def engine_of(values: Mapping[str, Any]) -> Engine:

@@ -11,6 +11,7 @@ from orchestrator.checks.base import Check
 from orchestrator.checks.reading import owner, scope_of, source_of
 from orchestrator.checks.values import constants_around
 from orchestrator.checks.verdict import Status, Verdict, fails
+from orchestrator.code.anatomy import anatomy, every
 from orchestrator.code.constants import Unknown, Value, positive
 from orchestrator.code.fold import Seen, observed
 from orchestrator.code.scopes import FunctionNode
@@ -20,7 +21,7 @@ from orchestrator.device.shared_memory import LAUNCH_STAGES, flash_attention_til
 from orchestrator.spec.model import Scalar, TargetPath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from orchestrator.checks.view import View
     from orchestrator.code.source import Source
@@ -73,7 +74,7 @@ class TileFits(Check):
             return fails(f"no launch in {owner(self.file, self.within)} can be reached", source.place(scope))
         verdicts = [self._verdict(view, source, scope, tile) for each in seen for tile in _tiles(each)]
         worst, _ = max(verdicts, key=lambda pair: (_ORDER.index(pair[0].status), pair[1]))
-        stale = [text for text in self.given if not _mentions(scope, text)]
+        stale = _unmentioned(scope, self.given)
         if not stale:
             return worst
         shown = ", ".join(f"`{text}`" for text in stale)
@@ -149,35 +150,66 @@ def _figure(view: View, key: str, *given: int | None) -> int:
     return value
 
 
-def _mentions(scope: FunctionNode, text: str) -> bool:
-    """Tell whether a given fact is about an expression of the function, or about one of its parameters."""
+def _unmentioned(scope: FunctionNode, given: Iterable[str]) -> list[str]:
+    """Return the given facts that are neither about an expression of the function nor about one of its parameters."""
+    facts = {text: _expression(text) for text in given}
+    own = parameters(scope)
+    missing = [text for text, fact in facts.items() if not (isinstance(fact, ast.Name) and fact.id in own)]
+    wanted = {text: (fact, _spelling(fact)) for text in missing if (fact := facts[text]) is not None}
+    pending: list[ast.AST] = [scope]
+    for node in pending:  # grows as it is walked
+        if not wanted:
+            break
+        for text, (fact, spelling) in list(wanted.items()):
+            if _alike(fact, node) and _spelling(node) == spelling:
+                del wanted[text]
+                missing.remove(text)
+        pending.extend(ast.iter_child_nodes(node))
+    return missing
+
+
+def _expression(text: str) -> ast.expr | None:
     try:
-        fact = ast.parse(text.strip(), mode="eval").body
+        return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _spelling(node: ast.AST) -> str:
+    return positive(node)[0] if isinstance(node, ast.Compare) else ast.unparse(node)
+
+
+def _alike(fact: ast.AST, node: ast.AST) -> bool:
+    """Tell by a quick look whether two expressions may be spelt alike."""
+    if type(fact) is not type(node):
         return False
-    if isinstance(fact, ast.Name) and fact.id in parameters(scope):
-        return True
-    wanted = positive(fact)[0] if isinstance(fact, ast.Compare) else ast.unparse(fact)
-    for node in ast.walk(scope):
-        if type(node) is type(fact):
-            found = positive(node)[0] if isinstance(node, ast.Compare) else ast.unparse(node)
-            if found == wanted:
-                return True
-    return False
+    match fact, node:
+        case (ast.Attribute(attr=one), ast.Attribute(attr=other)) | (ast.Name(id=one), ast.Name(id=other)):
+            return one == other
+        case ast.Subscript(value=one), ast.Subscript(value=other):
+            return _alike(one, other)
+        case ast.Compare(left=one), ast.Compare(left=other):
+            return _alike(one, other)
+        case ast.Call(func=one), ast.Call(func=other):
+            return _alike(one, other)
+        case _:
+            return True
 
 
 def launches(scope: FunctionNode) -> Iterator[tuple[ast.stmt, ast.Call]]:
     """Yield every kernel launch, `kernel[grid](...)`, of a function's own statements, with its statement."""
-    pending: list[tuple[ast.AST, ast.stmt | None]] = [(statement, None) for statement in reversed(scope.body)]
-    while pending:
-        node, statement = pending.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+    for statement in every(scope.body):
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
-        if isinstance(node, ast.stmt):
-            statement = node
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript) and statement is not None:
-            yield statement, node
-        pending.extend((child, statement) for child in reversed(list(ast.iter_child_nodes(node))))
+        nodes = anatomy(statement).nodes
+        calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)]
+        if calls:
+            later = {part for node in nodes if isinstance(node, ast.Lambda) for part in ast.walk(node)}
+            yield from ((statement, call) for call in sorted(calls, key=_start) if call not in later)
+
+
+def _start(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
 
 
 def stages_of(launch: ast.Call) -> ast.expr:

@@ -13,15 +13,16 @@ from orchestrator.checks.python import symbol
 from orchestrator.checks.reading import content_of, owner, scope_of, source_of
 from orchestrator.checks.uses import Use, Uses, is_property
 from orchestrator.checks.verdict import Verdict, fails, holds
-from orchestrator.code.scopes import FunctionNode, find
+from orchestrator.code.scopes import FunctionNode, named
 from orchestrator.code.symbols import all_bound, parameters
 from orchestrator.core.diagnostics import Place
 from orchestrator.spec.model import TargetPath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from orchestrator.checks.view import View
+    from orchestrator.code.scopes import ScopeNode
     from orchestrator.code.source import Source
 
 By = Annotated[str | None, Field(min_length=1, description="`FILE` or `FILE:DEFINITION` that must be the user")]
@@ -44,14 +45,13 @@ class ReadBy(Check):
         local = parameters(scope) if isinstance(scope, FunctionNode) else set()
         if self.name not in all_bound(scope.body) | local:
             return fails(f"{owner(self.file, self.within)} does not bind `{self.name}`", Place(self.file))
-        uses = Uses(view)
+        what = f"`{self.name}` of {owner(self.file, self.within)}"
+        return _verdict(view, lambda uses: self._uses(uses, source, scope), what, ("reads", "read"), self.by)
+
+    def _uses(self, uses: Uses, source: Source, scope: ScopeNode) -> Iterator[Use]:
         if isinstance(scope, FunctionNode):
-            found = uses.of_local(source, scope, self.name)
-        elif isinstance(scope, ast.ClassDef):
-            found = uses.of_attribute(self.name)
-        else:
-            found = uses.of_global(self.file, self.name)
-        return _verdict(found, f"`{self.name}` of {owner(self.file, self.within)}", "reads", "read", self.by)
+            return uses.of_local(source, scope, self.name)
+        return uses.of_attribute(self.name) if isinstance(scope, ast.ClassDef) else uses.of_global(self.file, self.name)
 
 
 class CalledBy(Check):
@@ -68,19 +68,23 @@ class CalledBy(Check):
         bound = symbol(source, self.name)
         if bound is None:
             return fails(f"{self.file} has no symbol `{self.name}`", Place(self.file))
-        own = f"{self.file}:{self.name}"
         calls = is_property(bound)
-        found = (use for use in self._uses(view, source) if (calls or use.is_call) and not use.within(own))
-        return _verdict(found, f"`{self.name}` of {self.file}", "calls", "called", self.by)
+        what = f"`{self.name}` of {self.file}"
+        return _verdict(
+            view, lambda uses: self._calls(uses, source, any_read=calls), what, ("calls", "called"), self.by
+        )
 
-    def _uses(self, view: View, source: Source) -> Iterator[Use]:
-        uses = Uses(view)
+    def _calls(self, uses: Uses, source: Source, *, any_read: bool) -> Iterator[Use]:
+        own = f"{self.file}:{self.name}"
+        return (use for use in self._uses(uses, source) if (any_read or use.is_call) and not use.within(own))
+
+    def _uses(self, uses: Uses, source: Source) -> Iterator[Use]:
         around, _, last = self.name.rpartition(".")
         if last == "__init__" and "." not in around:
             return uses.of_global(self.file, around)
         if not around:
             return uses.of_global(self.file, last)
-        scope = find(source.tree, around)[0]
+        scope = named(source, around)[0]
         return uses.of_local(source, scope, last) if isinstance(scope, FunctionNode) else uses.of_attribute(last)
 
 
@@ -96,16 +100,23 @@ class ImportedBy(Check):
         content_of(view, self.file)
         if self.by is not None:
             source_of(view, self.by)
-        found = (
-            Use(source.place(found.node), "", is_call=False)
-            for source, found in Uses(view).imports_of_module(self.file)
-        )
-        return _verdict(found, self.file, "imports", "imported", self.by)
+        return _verdict(view, self._imports, self.file, ("imports", "imported"), self.by)
+
+    def _imports(self, uses: Uses) -> Iterator[Use]:
+        for source, found in uses.imports_of_module(self.file):
+            yield Use(source.place(found.node), "", is_call=False)
 
 
-def _verdict(found: Iterator[Use], what: str, does: str, done: str, by: str | None) -> Verdict:
+def _verdict(
+    view: View, found_by: Callable[[Uses], Iterator[Use]], what: str, words: tuple[str, str], by: str | None
+) -> Verdict:
+    """Return whether there is a use, or one by `by`: then its file is looked at first, and mostly that will do."""
+    does, done = words
+    for use in found_by(Uses(view, among=[by.partition(":")[0]])) if by else ():
+        if use.within(str(by)):
+            return holds(f"{use} {does} {what}", use.place)
     others: list[Use] = []
-    for use in found:
+    for use in found_by(Uses(view)):
         if by is None or use.within(by):
             return holds(f"{use} {does} {what}", use.place)
         others.append(use)

@@ -10,16 +10,16 @@ import ast
 import re
 from collections import deque
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from orchestrator.checks.house.world import InTree, World
-from orchestrator.code.imports import Import, imports
+from orchestrator.code.imports import Import, imports_in
+from orchestrator.code.spotting import lines_with, spans
 from orchestrator.code.symbols import all_bound, declared_outside, parameters
 from orchestrator.core.diagnostics import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from orchestrator.checks.view import View
     from orchestrator.code.scopes import FunctionNode
@@ -48,10 +48,11 @@ class Use:
 
 
 class Uses:
-    """Finds uses in one view."""
+    """Finds uses in one view, only those in the files of `among` if given, and in the file that binds a name."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, among: Collection[str] | None = None) -> None:
         self.view = view
+        self.among = among
         self.world = World(view)
 
     def of_global(self, file: str, name: str) -> Iterator[Use]:
@@ -82,9 +83,9 @@ class Uses:
     def of_attribute(self, name: str) -> Iterator[Use]:
         """Yield the uses of an attribute of this name on anything that is not a module."""
         for source in self._with_word(name):
-            modules = {found.binds for found in _imports(source) if found.name is None}
-            above = _parents(source)
-            for node in _reads(source, name):
+            modules = {found.binds for found in imports_in(source) if found.name is None}
+            found_reads, above = _reads(source, name)
+            for node in found_reads:
                 if isinstance(node, ast.Attribute):
                     used = ast.unparse(node.value).partition(".")[0] not in modules
                 else:
@@ -98,7 +99,7 @@ class Uses:
         for source in self._with_word(module.rpartition(".")[2]):
             if source.path == file:
                 continue
-            for found in _imports(source):
+            for found in imports_in(source):
                 if _for_checkers(found):
                     continue
                 whole = {found.module, f"{found.module}.{found.name}"}
@@ -110,9 +111,9 @@ class Uses:
         """Yield the files that have the identifier anywhere and that parse, by path."""
         spelled = name.encode()
         word = re.compile(rb"(?<![\w])" + re.escape(spelled) + rb"(?![\w])")
-        for path in sorted(self.view.paths()):
-            raw = self.view.tree[path]
-            if not path.endswith(".py") or spelled not in raw or not word.search(raw):
+        for path in sorted(self.view.paths() if self.among is None else self.among):
+            raw = self.view.tree.get(path, b"") if path.endswith(".py") else b""
+            if spelled not in raw or not word.search(raw):
                 continue
             source = self.view.source(path)
             try:
@@ -122,30 +123,32 @@ class Uses:
                 continue  # a house rule of its own says that a file does not parse
 
     def _imports_of(self, source: Source, path: str, name: str) -> Iterator[Import]:
-        for found in _imports(source):
-            if found.name in (name, "*") and not _for_checkers(found) and self._file(found.module) == path:
+        for found in imports_in(source):
+            if found.name in (name, "*") and self._means(found.module, path) and not _for_checkers(found):
                 yield found
 
     def _attribute_uses(self, source: Source, path: str, name: str) -> Iterator[Use]:
         """Yield `module.name` for every name under which the module is in reach."""
-        spelt = {found.alias.asname or found.alias.name for found in _imports(source) if self._is(found, path)}
+        spelt = {found.alias.asname or found.alias.name for found in imports_in(source) if self._is(found, path)}
         whole = _dotted(path)
-        plain = (found.alias.name for found in _imports(source) if found.name is None and not found.alias.asname)
+        plain = (found.alias.name for found in imports_in(source) if found.name is None and not found.alias.asname)
         spelt |= {whole for name_ in plain if whole.startswith(f"{name_}.")}  # `import vllm`, then `vllm.envs.X`
         if not spelt:
             return
-        for node in _reads(source, name):
+        found_reads, above = _reads(source, name)
+        for node in found_reads:
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) in spelt:
-                yield _use(source, node, _parents(source))
+                yield _use(source, node, above)
 
     def _is(self, found: Import, path: str) -> bool:
-        if found.name is None:
-            return self._file(found.module) == path
-        return self._file(f"{found.module}.{found.name}") == path
+        return self._means(found.module if found.name is None else f"{found.module}.{found.name}", path)
 
-    def _file(self, module: str | None) -> str | None:
-        found = self.world.find(module) if module else None
-        return found.source.path if isinstance(found, InTree) and found.source else None
+    def _means(self, module: str | None, path: str) -> bool:
+        """Tell whether a module's name stands for this file, not for a package of the same name beside it."""
+        if module != _dotted(path):
+            return False
+        found = self.world.find(module)
+        return isinstance(found, InTree) and found.source is not None and found.source.path == path
 
 
 def _dotted(file: str) -> str:
@@ -167,28 +170,36 @@ def _for_checkers(found: Import) -> bool:
 Parents = dict[ast.AST, ast.AST]
 
 
-@lru_cache(maxsize=1_000)
-def _parents(source: Source) -> Parents:
-    return {child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)}
+def _reads(source: Source, name: str) -> tuple[list[ast.Name | ast.Attribute], Parents]:
+    """Return every read of the identifier, as a name or as an attribute, and what stands around each node on the way.
 
-
-@lru_cache(maxsize=1_000)
-def _imports(source: Source) -> tuple[Import, ...]:
-    return tuple(imports(source.tree, source.path))
-
-
-def _reads(source: Source, name: str) -> Iterator[ast.Name | ast.Attribute]:
-    """Yield every read of the identifier, as a name or as an attribute."""
-    for node in _parents(source):
+    The order is that of `ast.walk`. Only what spans a line with the identifier is entered.
+    """
+    lines = lines_with(source, [name])
+    above: Parents = {}
+    found: list[ast.Name | ast.Attribute] = []
+    misplaced: set[ast.AST] = set()
+    pending: list[ast.AST] = [source.tree]
+    for node in pending:  # grows as it is walked
         match node:
-            case ast.Name(id=found, ctx=ast.Load()) | ast.Attribute(attr=found, ctx=ast.Load()) if found == name:
-                yield node
+            case ast.Name(id=read, ctx=ast.Load()) | ast.Attribute(attr=read, ctx=ast.Load()) if read == name:
+                found.append(node)
+        # Before Python 3.12 `ast` misplaces what stands in some f-strings.
+        anywhere = isinstance(node, ast.JoinedStr) or node in misplaced
+        for child in ast.iter_child_nodes(node):
+            if anywhere:
+                misplaced.add(child)
+            elif not spans(child, lines):
+                continue
+            above[child] = node
+            pending.append(child)
+    return found, above
 
 
 def _bound_uses(source: Source, name: str, scope: ast.AST | None) -> Iterator[Use]:
     """Yield the reads of `name` that mean the one bound in `scope` (None: the module), without its own rebinding."""
-    above = _parents(source)
-    for node in _reads(source, name):
+    found, above = _reads(source, name)
+    for node in found:
         plain = isinstance(node, ast.Name) and _scope_of(node, name, above) is scope
         if plain and not _rebinds(node, name, above):
             yield _use(source, node, above)

@@ -48,6 +48,8 @@ def run_app(arguments: list[str]) -> int:
     code = ExitCode.OK
     try:
         code = _run(arguments)
+        if code is ExitCode.INTERRUPTED:
+            sys.stderr.write("interrupted\n")
         sys.stdout.flush()
     except SystemExit:  # typer's own answer to the same, for what is written before the end
         return ExitCode.OK
@@ -63,10 +65,7 @@ def run_app(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> ExitCode:
     as_json = "--json" in arguments
     try:
-        code = ExitCode(app(arguments, standalone_mode=False, prog_name="orchestrator") or 0)
-        if code is ExitCode.INTERRUPTED:  # typer turns the interrupt into its exit code
-            sys.stderr.write("interrupted\n")
-        return code
+        return ExitCode(app(arguments, standalone_mode=False, prog_name="orchestrator") or 0)
     except Stopped as stopped:
         _explain(stopped.diagnostics, arguments, as_json=as_json)
         return stopped.exit_code
@@ -74,7 +73,6 @@ def _run(arguments: list[str]) -> ExitCode:
         _explain(rejected.diagnostics, arguments, as_json=as_json)
         return ExitCode.USAGE if rejected.diagnostics[0].code.startswith("E7") else ExitCode.INVALID
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("interrupted\n")
         return ExitCode.INTERRUPTED
     except Exception as error:
         if isinstance(error, OSError) and error.errno in {errno.EPIPE, errno.ENOSPC}:

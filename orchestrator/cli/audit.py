@@ -27,7 +27,7 @@ def command(
     from orchestrator.emit.tables import stages_table
 
     log = path / "audit.jsonl" if path.is_dir() else path
-    content, faults = _checked(log)
+    content, faults = _checked(log, whole=path.is_dir())
     print_diagnostics(faults, lambda _file, _number: None, as_json=as_json)
     if faults:
         return ExitCode.MISMATCH
@@ -40,7 +40,8 @@ def command(
     return ExitCode.OK
 
 
-def _checked(log: Path) -> tuple[bytes, list[Diagnostic]]:
+def _checked(log: Path, *, whole: bool) -> tuple[bytes, list[Diagnostic]]:
+    """Return the log and what is wrong with it and, if a whole folder was named, with the folder."""
     from orchestrator.cli.steps import Stopped
     from orchestrator.core.diagnostics import Diagnostic
     from orchestrator.emit.audit import audit_faults, read_audit
@@ -52,8 +53,9 @@ def _checked(log: Path) -> tuple[bytes, list[Diagnostic]]:
         fault = Diagnostic("E127", f"{log} cannot be read: {error.strerror}", help="Render first, or name the log.")
         raise Stopped((fault,), ExitCode.USAGE) from None
     # The copy in the image has no run record: nothing there says how many lines it had.
-    complete = log.parent.name != "patchset"
-    faults = audit_faults(str(log), content, complete=complete)
-    if not faults and (log.parent / "Dockerfile").is_file():
+    inner = (log.parent / "manifest.json").is_file() and not (log.parent / "patchset").is_dir()
+    faults = audit_faults(str(log), content, complete=not inner)
+    beside = any((log.parent / name).exists() for name in ("Dockerfile", "patchset"))
+    if not faults and not inner and (whole or beside):
         faults = folder_faults(log.parent, read_audit(content))
     return content, faults

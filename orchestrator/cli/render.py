@@ -67,7 +67,7 @@ def command(
     base = base_of(plan, request)
     run = run_on(plan, base, request)
     interpreter = find_interpreter(plan.facts.python)
-    touched = {path: run.tree[path] for path in run.tree.changed_since(run.base) if path.endswith(".py")}
+    touched = {path: run.tree[path] for path in run.tree.changed_since(run.installed) if path.endswith(".py")}
     syntax = compile_errors(interpreter, touched) if interpreter and touched and not run.failed else ()
     unlocked = lock_faults(run, base, lock_of(request), refuse=locked)
     found = (*base.notices, *run.diagnostics, *syntax, *unlocked)

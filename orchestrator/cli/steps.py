@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from orchestrator.core.diagnostics import Diagnostic, ExitCode, Place, Rejected, did_you_mean, errors
+from orchestrator.core.diagnostics import Diagnostic, ExitCode, Place, Rejected, Severity, did_you_mean, errors
 from orchestrator.core.tree import Tree
 from orchestrator.origin.workspace import WorkspaceFiles
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from orchestrator.engine.lock import Chain, Lock
     from orchestrator.engine.outcome import Run
     from orchestrator.engine.plan import Plan
+    from orchestrator.engine.wheels import Wheel
+    from orchestrator.spec.target import Origin, SdistBase
 
 LOCK = "pipeline.lock"
 T = TypeVar("T")
@@ -36,13 +38,18 @@ class Stopped(Exception):  # noqa: N818 - a step said no; the command line print
 
 @dataclass(frozen=True)
 class BaseTree:
-    """The tree that a run starts from: its name in words, compiled modules beside it, inputs with their digests."""
+    """The tree that a run starts from: its name in words, compiled modules beside it, inputs with their digests.
+
+    The wheels of the stages come along: they are fetched at the same moment.
+    """
 
     tree: Tree
     name: str
     compiled: frozenset[str] = frozenset()
     inputs: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[Diagnostic, ...] = ()
+    wheels: Mapping[str, Wheel] = field(default_factory=dict)
+    """Distribution → the wheel that a stage puts over the tree."""
 
 
 def workspace_files(request: Request) -> WorkspaceFiles:
@@ -114,9 +121,16 @@ def _settings(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def base_of(plan: Plan, request: Request) -> BaseTree:
-    """Return the base tree: what `--tree` names, else what the target names. Stops where it cannot be had."""
+    """Return the base tree and the wheels of the stages. Stops where they cannot be had.
+
+    Each package root comes from `--tree` if that names it, else from the target's origins. With `--tree` an origin
+    that cannot be had is no fault: its roots are absent then.
+    """
+    from orchestrator.cli.wheels import wheels_of
+
     try:
-        return _supplied(plan, request) if request.trees else _from_target(plan, request)
+        base = _tree_of(plan, request)
+        return wheels_of(plan, request, base)
     except Rejected as error:
         raise Stopped(error.diagnostics, _origin_exit(error.diagnostics)) from None
 
@@ -125,20 +139,48 @@ def _origin_exit(found: tuple[Diagnostic, ...]) -> ExitCode:
     codes = {d.code for d in found}
     if "E302" in codes:
         return ExitCode.MISMATCH
-    return ExitCode.INVALID if codes & {"E301", "E303"} else ExitCode.USAGE
+    return ExitCode.INVALID if codes & {"E301", "E303", "E310", "E311", "E120"} else ExitCode.USAGE
 
 
-def _supplied(plan: Plan, request: Request) -> BaseTree:
+def _tree_of(plan: Plan, request: Request) -> BaseTree:
+    given = _supplied(plan, request)
+    left = frozenset(plan.target.roots) - given.keys()
+    parts = list(given.values())
+    for origin in plan.target.origins:
+        try:
+            parts.extend(_from_origin(plan, origin, request, left))
+        except (Rejected, Stopped) as error:
+            if not given:
+                raise
+            parts.append(BaseTree(Tree(), "", notices=tuple(_absent(d) for d in error.diagnostics)))
+    return _together(parts)
+
+
+def _absent(found: Diagnostic) -> Diagnostic:
+    """Say that a package root is absent: another one was handed over, so that need not matter."""
+    message = f"not every package root has a tree: {found.message}"
+    return replace(found, message=message, severity=Severity.NOTE)
+
+
+def _together(parts: list[BaseTree]) -> BaseTree:
+    return BaseTree(
+        Tree({path: content for part in parts for path, content in part.tree.items()}),
+        "; ".join(part.name for part in parts if part.name),
+        frozenset().union(*(part.compiled for part in parts)),
+        {name: value for part in parts for name, value in part.inputs.items()},
+        tuple(notice for part in parts for notice in part.notices),
+    )
+
+
+def _supplied(plan: Plan, request: Request) -> dict[str, BaseTree]:
+    """Return what `--tree` hands over: package root → its tree."""
     from orchestrator.origin.archive import read_package
     from orchestrator.origin.folder import read_folder
 
-    files: dict[str, bytes] = {}
-    compiled: set[str] = set()
-    names: list[str] = []
-    notices: list[Diagnostic] = []
-    for number, item in enumerate(request.trees):
+    given: dict[str, BaseTree] = {}
+    for item in request.trees:
         root, equals, where = item.partition("=")
-        if root in (earlier.partition("=")[0] for earlier in request.trees[:number]):
+        if root in given:
             fault = Diagnostic("E131", f"--tree {item}: '{root}' has a tree already", help="Give each root once.")
             raise Stopped((fault,), ExitCode.USAGE)
         if not equals or root not in plan.target.roots:
@@ -152,51 +194,50 @@ def _supplied(plan: Plan, request: Request) -> BaseTree:
             found, faults = read_package(stream, root, root)
         if errors(faults):
             raise Rejected(faults)
-        notices.extend(faults)
-        files.update(found.tree)
-        compiled |= found.compiled
-        names.append(found.source)
-    return BaseTree(Tree(files), "; ".join(names), frozenset(compiled), notices=tuple(notices))
+        given[root] = BaseTree(found.tree, found.source, found.compiled, notices=faults)
+    return given
 
 
-def _from_target(plan: Plan, request: Request) -> BaseTree:
+def _from_origin(plan: Plan, origin: Origin, request: Request, left: frozenset[str]) -> list[BaseTree]:
+    """Return what an origin of the target fills of the roots that are `left`; [] where that is nothing."""
     from orchestrator.spec.target import SdistBase, SuppliedBase, WorkspaceBase
 
-    match plan.target.base:
-        case SdistBase(sdist=requirement, package=package):
-            return _sdist(plan, requirement, package, request)
+    match origin:
+        case SdistBase():
+            return [_sdist(plan, origin, request)] if origin.fills(plan.target.roots) in left else []
         case WorkspaceBase(workspace=folder):
-            return _from_workspace(folder, request)
+            return _from_workspace(folder, request, left)
         case SuppliedBase(supplied=how):
+            if request.trees:
+                return []
             message = f"target '{plan.target.name}' has no base that can be fetched"
             help_ = f"Hand it over with --tree {next(iter(plan.target.roots))}=PATH. {how}"
             raise Stopped((Diagnostic("E308", message, help=help_),), ExitCode.USAGE)
 
 
-def _sdist(plan: Plan, requirement: str, package: str, request: Request) -> BaseTree:
+def _sdist(plan: Plan, origin: SdistBase, request: Request) -> BaseTree:
     from orchestrator.origin.archive import read_package
     from orchestrator.origin.sdist import cache_folder, fetch_sdist
 
     environment = request.environment or dict(os.environ)
     lock = lock_of(request)
-    expected = lock.inputs.get(requirement) if lock else None
     archive = fetch_sdist(
-        requirement,
+        origin.sdist,
         cache_folder(environment),
-        expected,
+        lock.inputs.get(origin.sdist) if lock else None,
         request.offline,
         environment=environment,
         command=request.command,
     )
-    found, faults = read_package(archive.path, package, next(iter(plan.target.roots)))
+    found, faults = read_package(archive.path, origin.package, origin.fills(plan.target.roots))
     if errors(faults):
         raise Rejected(faults)
-    inputs = {requirement: archive.sha256}
-    return BaseTree(found.tree, requirement, found.compiled, inputs, (*archive.notices, *faults))
+    inputs = {origin.sdist: archive.sha256}
+    return BaseTree(found.tree, origin.sdist, found.compiled, inputs, (*archive.notices, *faults))
 
 
-def _from_workspace(folder: str, request: Request) -> BaseTree:
-    """Return what another workspace's pipeline makes of its own base."""
+def _from_workspace(folder: str, request: Request, left: frozenset[str]) -> list[BaseTree]:
+    """Return what another workspace's pipeline makes of its own base, as far as that is `left`."""
     inner = replace(
         request,
         workspace=request.workspace / folder,
@@ -207,13 +248,16 @@ def _from_workspace(folder: str, request: Request) -> BaseTree:
         trees=(),
     )
     plan = make_plan_for(inner)
+    if not left & plan.target.roots.keys():
+        return []
     base = base_of(plan, inner)
     made = run_on(plan, base, inner, patched=False)
     if made.failed:
         first = Diagnostic("E309", f"the base workspace {folder} does not apply", help=f"Run `validate -C {folder}`.")
         raise Stopped((first, *made.diagnostics), exit_code_of(made))
     inputs = {**base.inputs, f"{folder}/pipeline": plan.digest}
-    return BaseTree(made.tree, f"{folder} on {base.name}", base.compiled, inputs, base.notices)
+    tree = Tree({path: content for path, content in made.tree.items() if path.partition("/")[0] in left})
+    return [BaseTree(tree, f"{folder} on {base.name}", base.compiled, inputs, base.notices)]
 
 
 def lock_of(request: Request) -> Lock | None:
@@ -244,7 +288,12 @@ def run_on(plan: Plan, base: BaseTree, request: Request, *, patched: bool = True
     network, else the lock's.
     """
     from orchestrator.engine.run import run
+    from orchestrator.engine.wheels import with_wheels
 
+    try:
+        plan = with_wheels(plan, base.wheels)
+    except Rejected as error:
+        raise Stopped(error.diagnostics, ExitCode.INVALID) from None
     if base.compiled:
         facts = replace(plan.facts, packages=plan.facts.packages | base.compiled)
         plan = replace(plan, facts=facts)
@@ -262,8 +311,8 @@ def _known_chain(plan: Plan, base: BaseTree, request: Request, lock: Lock | None
 
     if request.trees:
         try:
-            known = base_of(plan, replace(request, trees=(), offline=True))
-        except Stopped:
+            known = _tree_of(plan, replace(request, trees=(), offline=True))
+        except (Rejected, Stopped):
             known = None
         if known is not None and known.tree.digest != base.tree.digest:
             reference = known.tree

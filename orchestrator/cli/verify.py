@@ -64,7 +64,7 @@ def state_of(result: StageResult) -> tuple[str, str]:
     from orchestrator.engine.outcome import AlreadyApplied, Applied, Failed, Skipped
 
     planned = result.planned
-    if not (planned.edits or planned.deploys):
+    if not (planned.edits or planned.deploys or planned.wheels):
         return "makes no change", "it renders artefacts only"
     match result.outcome:
         case AlreadyApplied():

@@ -84,6 +84,7 @@ def text_of(node: ast.AST) -> str:
     return ast.unparse(node)
 
 
+@functools.lru_cache(maxsize=1_024)  # the same facts are stated to many checks
 def normal(text: str) -> str:
     """Return expression text in that spelling; text that is not an expression stays as it is."""
     try:
@@ -114,7 +115,7 @@ def positive(node: ast.Compare) -> tuple[str, bool]:
 
 def key(value: Value) -> tuple[str, str]:
     """Return what two values are compared by: `1`, `1.0` and `True` differ."""
-    return type(value).__name__, repr(value)
+    return ("Unknown", value.reason) if isinstance(value, Unknown) else (type(value).__name__, repr(value))
 
 
 def fold(node: ast.AST, names: Mapping[str, Value], known: Mapping[str, Value]) -> Value:

@@ -12,13 +12,14 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from orchestrator.code.anatomy import anatomy, conditions, every, nodes_of
 from orchestrator.code.constants import Unknown, Value, fold, key, normal, text_of, truth
 from orchestrator.code.scopes import FunctionNode
-from orchestrator.code.states import MAX_PATHS, State, common, names_in, pairs, stored_parts
-from orchestrator.code.symbols import all_bound, bound_by, inner_statements, own_expressions, parameters, reads
+from orchestrator.code.states import MAX_PATHS, State, common, names_in, pairs
+from orchestrator.code.symbols import parameters, reads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from orchestrator.code.scopes import ScopeNode
 
@@ -96,22 +97,26 @@ def _assigned(tree: ast.Module) -> set[str]:
     """Return the names that a module gives a value: an import, a function or a class has none to fold."""
     found: set[str] = set()
     other: set[str] = set()
-    for statement in _every(tree.body):
+    for statement in every(tree.body):
         plain = isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.For | ast.With)
-        (found if plain else other).update(bound_by(statement))
+        (found if plain else other).update(anatomy(statement).bound)
     return found - other
 
 
 def outside_names(scope: ScopeNode) -> set[str]:
     """Return the names that a scope reads and does not bind itself."""
-    local = all_bound(scope.body) | (parameters(scope) if isinstance(scope, FunctionNode) else set())
-    found = {name.id for statement in _every(scope.body) for part in own_expressions(statement) for name in reads(part)}
-    return found - local
+    local = _bound_in(scope.body) | (parameters(scope) if isinstance(scope, FunctionNode) else set())
+    return {name for statement in every(scope.body) for name in anatomy(statement).read} - local
+
+
+def _bound_in(body: Iterable[ast.stmt]) -> set[str]:
+    """Return every name that a body of one scope binds on some path, as `symbols.all_bound` does."""
+    return {name for own in map(anatomy, every(body)) for name in own.bound | own.handled}
 
 
 def _start(scope: ScopeNode, given: Mapping[str, Value], constants: Mapping[str, Value]) -> State:
     names: dict[str, Value] = {
-        name: Unknown(f"`{name}` is not bound before it is used") for name in all_bound(scope.body)
+        name: Unknown(f"`{name}` is not bound before it is used") for name in _bound_in(scope.body)
     }
     if isinstance(scope, FunctionNode):
         names |= {name: Unknown(f"the parameter `{name}` is not known") for name in parameters(scope)}
@@ -119,19 +124,6 @@ def _start(scope: ScopeNode, given: Mapping[str, Value], constants: Mapping[str,
     names |= {text: value for text, value in about.items() if text.isidentifier()}
     outside = {normal(text): value for text, value in constants.items()}
     return State(names, {**outside, **{t: v for t, v in about.items() if not t.isidentifier()}})
-
-
-def _every(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield every statement of a scope; nested functions and classes count as one."""
-    for statement in body:
-        yield statement
-        yield from _every(inner_statements(statement))
-
-
-def _read_by(statement: ast.stmt) -> set[str]:
-    return {name.id for part in own_expressions(statement) for name in reads(part)} | (
-        bound_by(statement) if isinstance(statement, ast.AugAssign) else set()
-    )
 
 
 class _Run:
@@ -147,28 +139,31 @@ class _Run:
         self.shared = _rebound_elsewhere(scope)
         self.matters: set[ast.stmt] = set()
         self.names = self._closure(scope)
+        changed = {name for own in map(anatomy, self.matters) for name in own.bound | own.unbound | own.handled}
+        self.order = sorted(self.names & changed)  # all others are the same in every state
+        self.asked = {s: conditions(n for node in nodes for n in nodes_of(node)) for s, nodes in at.items()}
 
     def _closure(self, scope: ScopeNode) -> set[str]:
         """Return the names that can affect what is asked for, and note the statements that can."""
         names = {name.id for wanted in self.at.values() for node in wanted for name in reads(node)}
-        every = list(_every(scope.body))
+        backwards = list(every(scope.body))[::-1]
         while True:
             before = len(names), len(self.matters)
-            for statement in reversed(every):
+            for statement in backwards:
                 if statement in self.matters or not self._affects(statement, names):
                     continue
                 self.matters.add(statement)
-                names |= _read_by(statement)
+                names |= anatomy(statement).read
             if before == (len(names), len(self.matters)):
                 return names
 
     def _affects(self, statement: ast.stmt, names: set[str]) -> bool:
-        if isinstance(statement, _ENDS) or statement in self.at or (bound_by(statement) | _deleted(statement)) & names:
+        own = anatomy(statement)
+        if isinstance(statement, _ENDS) or statement in self.at:
             return True
-        handlers = {handler.name for handler in getattr(statement, "handlers", [])}
-        if handlers & names or any(inner in self.matters for inner in inner_statements(statement)):
+        if not names.isdisjoint(own.bound | own.unbound | own.handled) or not self.matters.isdisjoint(own.inner):
             return True
-        return any(set(names_in(text)) & names for text in stored_parts(statement))
+        return any(not names.isdisjoint(names_in(text)) for text in own.stored)
 
     def block(self, body: Sequence[ast.stmt], states: list[State]) -> list[State]:
         for statement in body:
@@ -191,17 +186,17 @@ class _Run:
     def see(self, statement: ast.stmt | None, states: list[State]) -> None:
         wanted = self.at[statement]
         for state in states:
-            for forked in self._forks(state, wanted):
+            for forked in self._forks(state, self.asked[statement]):
                 values = tuple(fold(node, forked.names, forked.known) for node in wanted)
                 self.seen.append(Seen(statement, values, forked.conditions))
 
-    def _forks(self, state: State, nodes: Sequence[ast.AST]) -> list[State]:
-        """Return states in which every conditional expression of `nodes` is decided."""
+    def _forks(self, state: State, tests: Sequence[ast.expr]) -> list[State]:
+        """Return states in which all these conditions of conditional expressions are decided."""
         pending: list[State] = [state]
         done: list[State] = []
         while pending:
             current = pending.pop(0)
-            test = _undecided(current, nodes) if len(pending) + len(done) < MAX_PATHS else None
+            test = _undecided(current, tests) if len(pending) + len(done) < MAX_PATHS else None
             if test is None:
                 done.append(current)
             else:
@@ -209,8 +204,8 @@ class _Run:
         return done
 
     def _step(self, statement: ast.stmt, states: list[State]) -> list[State]:
-        parts = list(own_expressions(statement))
-        forked = [f for state in states for f in self._forks(self._walrus(statement, state), parts)]
+        tests = anatomy(statement).tests
+        forked = [f for state in states for f in self._forks(self._walrus(statement, state), tests)]
         match statement:
             case ast.If():
                 return self._if(statement, forked)
@@ -221,7 +216,7 @@ class _Run:
             case ast.Match():
                 return self._match(statement, forked)
             case ast.With() | ast.AsyncWith():
-                return self.block(statement.body, [self._lost(s, bound_by(statement), "with") for s in forked])
+                return self.block(statement.body, [self._lost(s, anatomy(statement).bound, "with") for s in forked])
             case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
                 return self._end(statement, forked)
             case _:
@@ -242,13 +237,15 @@ class _Run:
             case ast.Expr():
                 pass
             case _:
-                lost = bound_by(statement) | _deleted(statement)
+                lost = anatomy(statement).bound | anatomy(statement).unbound
                 state = self._lost(state, lost, type(statement).__name__.lower())
         return state
 
     def _forgetting(self, state: State, statements: Iterable[ast.stmt]) -> State:
         """Return the state without what was known of attributes and items that the statements assign."""
-        texts = [text for statement in statements for text in stored_parts(statement)]
+        texts = [text for statement in statements for text in anatomy(statement).stored]
+        if not texts:
+            return state
         return replace(state, known={t: v for t, v in state.known.items() if not any(text in t for text in texts)})
 
     def _bind(self, state: State, name: str, value: Value) -> State:
@@ -262,13 +259,9 @@ class _Run:
         return state
 
     def _walrus(self, statement: ast.stmt, state: State) -> State:
-        for part in own_expressions(statement):
-            certain = part.left if isinstance(part, ast.Compare) else part
-            for node in ast.walk(part):
-                if isinstance(node, ast.NamedExpr):
-                    unknown = Unknown(f"`{node.target.id}` is assigned inside an expression")
-                    value = fold(node.value, state.names, state.known) if node is certain else unknown
-                    state = self._bind(state, node.target.id, value)
+        for name, value, certain in anatomy(statement).walruses:
+            unknown = Unknown(f"`{name}` is assigned inside an expression")
+            state = self._bind(state, name, fold(value, state.names, state.known) if certain else unknown)
         return state
 
     def _if(self, statement: ast.If, states: list[State]) -> list[State]:
@@ -293,8 +286,8 @@ class _Run:
                 break
             heads = grown
         else:
-            changed = [self._forgetting(s, _every(statement.body)) for s in heads]
-            anything = self._merged([self._lost(s, all_bound([statement]), "a loop") for s in changed])
+            changed = [self._forgetting(s, every(statement.body)) for s in heads]
+            anything = self._merged([self._lost(s, _bound_in([statement]), "a loop") for s in changed])
             again, broken = self._iteration(statement, anything)
             heads = [*states, *again]
         leaving = [s for s in heads if not test or truth(test, s.names, s.known) is not True]
@@ -306,7 +299,7 @@ class _Run:
         """Return the states in which the next iteration starts, and those that a `break` left in."""
         test = statement.test if isinstance(statement, ast.While) else None
         entering = [s for s in heads if not test or truth(test, s.names, s.known) is not False]
-        entering = [self._lost(s, bound_by(statement), "a loop") for s in entering]
+        entering = [self._lost(s, anatomy(statement).bound, "a loop") for s in entering]
         self.broken.append([])
         self.continued.append([])
         ends = self.block(statement.body, self._merged(entering))
@@ -346,7 +339,7 @@ class _Run:
 
     def _match(self, statement: ast.Match, states: list[State]) -> list[State]:
         ends = list(states)
-        lost = bound_by(statement)
+        lost = anatomy(statement).bound
         for case in statement.cases:
             shown = f"case {text_of(case.pattern)}"
             entered = [self._lost(s, lost, "case") for s in states]
@@ -364,10 +357,12 @@ class _Run:
         return []
 
     def _identity(self, state: State) -> tuple[tuple[str, str], ...]:
-        return tuple(key(state.names.get(name)) for name in sorted(self.names))
+        return tuple(key(state.names.get(name)) for name in self.order)
 
     def _merged(self, states: list[State]) -> list[State]:
         """Return states without repeats; those that agree on what matters keep what they have in common."""
+        if len(states) < 2:  # noqa: PLR2004 - one state repeats nothing
+            return list(states)
         groups: dict[tuple[tuple[str, str], ...], State] = {}
         for state in states:
             identity = self._identity(state)
@@ -382,24 +377,15 @@ class _Run:
         return [whole]
 
 
-def _undecided(state: State, nodes: Sequence[ast.AST]) -> ast.expr | None:
-    for node in nodes:
-        for part in ast.walk(node):
-            if isinstance(part, ast.IfExp) and isinstance(truth(part.test, state.names, state.known), Unknown):
-                return part.test
-    return None
-
-
-def _deleted(statement: ast.stmt) -> set[str]:
-    targets = statement.targets if isinstance(statement, ast.Delete) else []
-    return {target.id for target in targets if isinstance(target, ast.Name)}
+def _undecided(state: State, tests: Sequence[ast.expr]) -> ast.expr | None:
+    return next((test for test in tests if isinstance(truth(test, state.names, state.known), Unknown)), None)
 
 
 def _rebound_elsewhere(scope: ScopeNode) -> set[str]:
     kind = ast.Global if isinstance(scope, ast.Module) else ast.Nonlocal
     return {
         name
-        for statement in _every(scope.body)
+        for statement in every(scope.body)
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         for node in ast.walk(statement)
         if isinstance(node, kind)

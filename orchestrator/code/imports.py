@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -57,7 +56,8 @@ class Guard:
 
     def under(self, expression: ast.expr, *, wanted: bool) -> Guard:
         """Return this guard with one more condition."""
-        return replace(self, tests=(*self.tests, Test(expression, wanted, self.scopes)))
+        tests = (*self.tests, Test(expression, wanted, self.scopes))
+        return Guard(tests, self.caught, self.certain, self.scopes)
 
     def catching(self, names: frozenset[str]) -> Guard:
         """Return this guard for code whose exceptions of these names are caught."""
@@ -66,7 +66,7 @@ class Guard:
     def inside(self, scope: ast.AST) -> Guard:
         """Return this guard for what stands in an inner scope; a `try` around a function does not catch in it."""
         caught = self.caught if isinstance(scope, ast.ClassDef) else frozenset()
-        return replace(self, scopes=(*self.scopes, scope), caught=caught)
+        return Guard(self.tests, caught, self.certain, (*self.scopes, scope))
 
     @property
     def uncertain(self) -> Guard:
@@ -212,7 +212,17 @@ def imports(tree: ast.Module, path: str) -> Iterator[Import]:
     """Yield every entry of every import statement of a file, wherever it stands."""
     package = package_of(path)
     for statement, guard in guarded(tree.body):
-        yield from imports_of(statement, guard, package)
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            yield from imports_of(statement, guard, package)
+
+
+def imports_in(source: Source) -> tuple[Import, ...]:
+    """Return every entry of every import statement of a source, found once; raise `Rejected` if it does not parse."""
+    return source.derived(_imports_in)
+
+
+def _imports_in(source: Source) -> tuple[Import, ...]:
+    return tuple(imports(source.tree, source.path))
 
 
 def imports_of(statement: ast.stmt, guard: Guard, package: str) -> Iterator[Import]:
@@ -251,9 +261,12 @@ class ModuleNames:
         return name in self.bindings
 
 
-@lru_cache(maxsize=1024)
 def module_names(source: Source) -> ModuleNames:
-    """Return what a file binds at top level; raise `Rejected` where it does not parse."""
+    """Return what a file binds at top level, found once; raise `Rejected` where it does not parse."""
+    return source.derived(_module_names)
+
+
+def _module_names(source: Source) -> ModuleNames:
     found: dict[str, list[Binding]] = {}
     stars: list[Import] = []
     package = package_of(source.path)
@@ -307,3 +320,12 @@ def declared_global(tree: ast.Module) -> frozenset[str]:
         if guard.scopes and isinstance(statement, ast.Global):
             names.update(statement.names)
     return frozenset(names)
+
+
+def globals_in(source: Source) -> frozenset[str]:
+    """Return what `declared_global` says of a source, found once; nothing without the word is looked at."""
+    return source.derived(_globals_in)
+
+
+def _globals_in(source: Source) -> frozenset[str]:
+    return declared_global(source.tree) if "global" in source.text else frozenset()

@@ -22,7 +22,7 @@ from orchestrator.code.sites import (
     site_of,
     too_many,
 )
-from orchestrator.code.source import Source, Span, Splice
+from orchestrator.code.source import Source, Span, Splice, parse_python
 from orchestrator.code.template import Filled, Template, fill
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 
@@ -44,8 +44,9 @@ def assign(edit: Assign, source: Source, scope: ScopeNode) -> Pending | Present:
     matching = [(s, v, m) for s, v in every if (m := _matched(old, v)) is not None]
     wanted = edit.value.expression
     if not matching or (old is None and len(matching) == 1 and same_code(matching[0][1], wanted)):
-        if len(every) == 1 and same_code(every[0][1], wanted):
-            return Present((site_of(source, every[0][0], {}),))
+        present = [s for s, v in every if _matched(wanted, v) is not None]
+        if len(present) == 1 and (old is not None or len(every) == 1):
+            return Present((site_of(source, present[0], {}),))
         raise Rejected(_assignment_gone(source, name, every, edit))
     if len(matching) > 1:
         raise Rejected(too_many(source, [s for s, _, _ in matching], 1, "say which by `from:`"))
@@ -172,8 +173,8 @@ def _needs_parentheses(match: Match, source: Source, text: str, brought: ast.AST
     probe = source.text[start : span.start] + text + source.text[span.end : around.end]
     indent = source.indent_of(source.line_of(around.start))
     try:
-        parsed = ast.parse(f"if 1:\n{indent or ' '}{probe}" if indent else probe)
-    except (SyntaxError, ValueError):
+        parsed = parse_python(f"if 1:\n{indent}{probe}" if indent else probe)
+    except Rejected:
         return True
     holder: list[ast.stmt] = parsed.body[0].body if indent and isinstance(parsed.body[0], ast.If) else parsed.body
     replaced: Replacements = {id(match.first): (1, (brought,))}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.code.edits import Assign, Delete, Edit, Import, Insert, Replace, Transform
 from orchestrator.code.operations import assign, delete, import_, insert, replace
-from orchestrator.code.patterns import find_matches
+from orchestrator.code.patterns import find_matches, same_code
 from orchestrator.code.proof import Replacements, proved
 from orchestrator.code.scopes import ScopeNode, definitions, named
 from orchestrator.code.sites import Change, Pending, Present, Site, first_line_of, site_notes
@@ -20,6 +20,7 @@ from orchestrator.code.source import not_too_deep
 from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Sequence
 
     from orchestrator.code.source import Source
@@ -75,15 +76,36 @@ def _examine(edit: Edit, source: Source, scope: ScopeNode) -> Pending | Present:
             raise TypeError("transforms are run by orchestrator.code.transforms")
 
 
+@dataclass(frozen=True)
+class Examined:
+    """An edit, the definition that it works in, and its state in a source."""
+
+    edit: Edit
+    within: str | None
+    state: Pending | Present
+
+
 def apply(edit: Edit, source: Source, within: str | None, pending: Pending) -> Rewritten:
     """Return `source` with the pending edit applied; raise `Rejected` (E406, E411) where the result is not right."""
+    return apply_together(source, [Examined(edit, within, pending)])
+
+
+def apply_together(source: Source, examined: Sequence[Examined]) -> Rewritten:
+    """Return `source` with several edits applied that were examined in it: one splice, one parse, one proof.
+
+    The result is that of one edit after the other, or `Rejected` (E405, E406, E411): edits that meet, that rest
+    on one another, or that match what another wrote have to be applied one by one.
+    """
     with not_too_deep(source.path):
-        return _applied(edit, source, within, pending)
+        return _applied(source, examined)
 
 
-def _applied(edit: Edit, source: Source, within: str | None, pending: Pending) -> Rewritten:
-    spans = sorted(change.splice.span for change in pending.changes)
-    if any(left.end > right.start for left, right in itertools.pairwise(spans)):
+def _applied(source: Source, examined: Sequence[Examined]) -> Rewritten:
+    pending = Pending(
+        tuple(site for each in examined if isinstance(each.state, Pending) for site in each.state.sites),
+        tuple(change for each in examined if isinstance(each.state, Pending) for change in each.state.changes),
+    )
+    if _meet(pending.changes):
         message = "sites of the pattern lie inside one another"
         raise Rejected(Diagnostic("E405", message, notes=site_notes(pending.sites), help="Narrow the pattern."))
     result = source.splice(change.splice for change in pending.changes)
@@ -93,14 +115,31 @@ def _applied(edit: Edit, source: Source, within: str | None, pending: Pending) -
         found = error.diagnostics[0]
         message = f"the result does not parse: {found.message}"
         raise Rejected(Diagnostic("E411", message, found.place, help="Look at the inserted code.")) from None
-    added = len(result.lines) - len(source.lines)
-    if not proved(source.tree, after, _replacements(pending.changes), _touched(source, pending.changes), added):
+    if not _says(source, result, after, pending.changes):
         message = "the result does not say what the edit says"
         help_ = "The site shares its line or its string with other code: replace the whole statement."
         raise Rejected(Diagnostic("E411", message, pending.sites[0].place, help=help_))
-    _closed(edit, result, within)
+    for each in examined:
+        _closed(each.edit, result, each.within)
     old_lines = tuple(_touched(source, [change]) for change in pending.changes)
     return Rewritten(result, pending.sites, old_lines, _new_lines(result, pending.changes))
+
+
+def _meet(changes: Sequence[Change]) -> bool:
+    """Tell whether changes overlap, or hang on one and the same statement."""
+    spans = sorted(change.splice.span for change in changes)
+    if any(left.end > right.start for left, right in itertools.pairwise(spans)):
+        return True
+    anchors = [id(node) for change in changes for node in (*change.removed, change.neighbour) if node is not None]
+    return len(set(anchors)) < len(anchors)
+
+
+def _says(source: Source, result: Source, after: ast.Module, changes: Sequence[Change]) -> bool:
+    """Tell whether the tree after is the tree before with the changes, and nothing else."""
+    if not source.tree.body:  # an insertion into a module without statements
+        return same_code(tuple(after.body), tuple(node for change in changes for node in change.brought))
+    added = len(result.lines) - len(source.lines)
+    return proved(source.tree, after, _replacements(changes), _touched(source, changes), added)
 
 
 def _touched(source: Source, changes: Sequence[Change]) -> range:

@@ -160,7 +160,10 @@ def normalised(source: Source, node: ScopeNode) -> str:
         for inner in _tracked_apart(node):
             left_out.update(range(first_line(inner), (inner.end_lineno or inner.lineno) + 1))
     kept = (lines[number - 1] for number in range(first, last + 1) if number not in left_out)
-    return " ".join(_tokens("".join(map(_plain, kept))))
+    tokens = list(_tokens("".join(map(_plain, kept))))
+    if tokens[:1] == ["<in>"]:
+        tokens = tokens[1:-1]  # how deep the definition itself stands does not count
+    return " ".join(tokens)
 
 
 def _plain(line: str) -> str:

@@ -98,7 +98,7 @@ def _nearest(pattern: Pattern, source: Source, scope: ScopeNode) -> ast.AST | No
 
     Likeness is that of `difflib` over the words of both, so that neither layout nor comments count for much.
     """
-    wanted = _words(shown(pattern.code.text))
+    wanted = _words(_HOLES.sub("", shown(pattern.code.text)))
     kind = ast.stmt if not pattern.is_expression else ast.expr
     matcher = difflib.SequenceMatcher(None, autojunk=False)
     matcher.set_seq2(wanted)
@@ -117,6 +117,7 @@ def _nearest(pattern: Pattern, source: Source, scope: ScopeNode) -> ast.AST | No
 
 
 _LONGEST = 40
+_HOLES = re.compile(r"\$\{[^}]*\}")
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -143,7 +144,7 @@ def site_of(source: Source, node: ast.AST, captures: Captures) -> Site:
         text = (
             value
             if isinstance(value, str)
-            else " … ".join(first_line_of(source, n) for n in nodes if isinstance(n, ast.AST))
+            else " … ".join(first_line_of(source, n) for n in nodes if isinstance(n, ast.AST) and hasattr(n, "lineno"))
         )
         taken.append((name, text))
     place = source.place(node)

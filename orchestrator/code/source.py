@@ -118,6 +118,10 @@ class Source:
             self._kept[key] = make()
         return self._kept[key]  # type: ignore[no-any-return]  # what `make` returned
 
+    def derived(self, function: Callable[[Source], T]) -> T:
+        """Return `function` of this source, asked at the first call and kept as long as the source."""
+        return self.once(f"{function.__module__}.{function.__qualname__}", lambda: function(self))
+
     def offset(self, line: int, column: int) -> int:
         """Return the index into `text` of `ast`'s position (line from 1, column in UTF-8 bytes)."""
         text = self.lines[line - 1] if line <= len(self.lines) else ""

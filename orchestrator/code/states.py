@@ -92,14 +92,3 @@ def _unpacked(target: ast.expr, value: ast.expr, state: State) -> list[tuple[str
     unknown = Unknown(f"`{text_of(value)}` is not known")
     names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     return [(name, unknown) for name in names]
-
-
-def stored_parts(statement: ast.stmt) -> list[str]:
-    """Return the attributes and items that a statement assigns, as text."""
-    targets: list[ast.expr] = []
-    match statement:
-        case ast.Assign(targets=targets):
-            pass
-        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
-            targets = [target]
-    return [text_of(part) for part in targets if isinstance(part, ast.Attribute | ast.Subscript)]

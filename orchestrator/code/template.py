@@ -153,7 +153,10 @@ def _captured_text(captured: Any, source: Source, within: Span | None) -> str:  
     nodes: Sequence[ast.AST] = captured if isinstance(captured, tuple) else (captured,)
     if not nodes:
         return ""
-    start, end = source.span(nodes[0]).start, source.span(nodes[-1]).end
+    if _deeper_than(nodes, _DEEPEST):
+        message = "the code is nested too deeply to be put into other code"
+        raise Rejected(Diagnostic("E408", message, help="Let the holes take smaller parts."))
+    start, end = _start_of(nodes, source), _end_of(nodes, source)
     text = source.text[start:end].replace("\r\n", "\n").replace("\r", "\n")
     if not isinstance(nodes[0], ast.stmt):
         return text
@@ -169,6 +172,35 @@ def _captured_text(captured: Any, source: Source, within: Span | None) -> str:  
     return "\n".join(
         [head, *(line if n in fixed else line.removeprefix(indent) for n, line in enumerate(rest, start=2))]
     )
+
+
+_DEEPEST = 500
+"""Levels of syntax nodes in one capture; libcst takes time that grows with their square, and more."""
+
+
+def _deeper_than(nodes: Sequence[ast.AST], limit: int) -> bool:
+    level: list[ast.AST] = list(nodes)
+    for _ in range(limit):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return False
+    return True
+
+
+def _start_of(nodes: Sequence[ast.AST], source: Source) -> int:
+    """Return where captured code starts; a bare `*` among parameters is found before the parameter behind it."""
+    if hasattr(nodes[0], "lineno"):
+        return source.span(nodes[0]).start
+    if len(nodes) == 1:
+        raise Rejected(Diagnostic("E410", "a hole took nothing but a `/`", help="Write the `/` in the pattern."))
+    return source.text.rindex("*", 0, _start_of(nodes[1:], source))
+
+
+def _end_of(nodes: Sequence[ast.AST], source: Source) -> int:
+    """Return where captured code ends; a bare `/` among parameters is found behind the parameter before it."""
+    if hasattr(nodes[-1], "lineno"):
+        return source.span(nodes[-1]).end
+    return source.text.index("/", source.span(nodes[-2]).end) + 1
 
 
 class _Substitution(ast.NodeTransformer):
@@ -273,6 +305,13 @@ class _Filler(cst.CSTTransformer):
             return updated_node
         call = cst.ensure_type(cst.parse_expression(f"f({self.texts[taken]})"), cst.Call)
         return cst.FlattenSentinel(_with_last_comma(call.args, updated_node.comma))
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:  # noqa: N802 - libcst's name
+        """Drop the comma before a last hole that took nothing."""
+        last = original_node.args[-1] if original_node.args else None
+        if last is None or not many(_cst_name(last.value)) or not updated_node.args:
+            return updated_node
+        return updated_node.with_changes(args=_with_last_comma(updated_node.args, last.comma))
 
     def leave_Element(self, original_node: cst.Element, updated_node: cst.Element) -> Any:  # noqa: N802, ANN401
         taken = many(_cst_name(original_node.value))

@@ -302,6 +302,12 @@ CODES: dict[str, Code] = {
         "Give the artefact another name.",
         (INVALID,),
     ),
+    "E240": Code(
+        "a wheel that cannot be meant",
+        "A name under `wheels:` is not that of a wheel, its version is none, or two stages bring one distribution.",
+        "Name one wheel of each distribution, as NAME==VERSION or by a file that keeps its built name.",
+        (INVALID,),
+    ),
     "E301": Code(
         "source not in the cache and not reachable",
         "The source distribution of the base is not cached, and the index cannot be asked or does not answer.",
@@ -355,6 +361,18 @@ CODES: dict[str, Code] = {
         "The target's base is made by another workspace, and the pipeline there fails.",
         "Run `orchestrator plan -C FOLDER` to see that pipeline alone.",
         (NOT_APPLIED, FAILED),
+    ),
+    "E310": Code(
+        "a wheel that cannot be used",
+        "A wheel says inside that it is another, is not what its own list of files says, or brings no package root.",
+        "Get or build it anew; declare the package that it brings under `roots` of the target.",
+        (INVALID,),
+    ),
+    "E311": Code(
+        "a wheel too many",
+        "`wheels/` has a wheel that no stage names, or several that fit one name.",
+        "Remove what is not meant, or name the file with `source:`.",
+        (INVALID,),
     ),
     "E401": Code(
         "file gone",
@@ -456,6 +474,12 @@ CODES: dict[str, Code] = {
         "file in the way",
         "A file to deploy exists already.",
         "Say `replaces:` with the reason if the whole file is meant to go, or change it by edits.",
+        (NOT_APPLIED,),
+    ),
+    "E419": Code(
+        "edited before its wheel",
+        "A stage wrote into a package that a later stage replaces by a wheel. Wheels go into the image first.",
+        "Let the editing stage need the one with the wheel.",
         (NOT_APPLIED,),
     ),
     "E501": Code(

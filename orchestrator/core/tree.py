@@ -48,6 +48,13 @@ class Tree(Mapping[str, bytes]):
         """Return a tree with `changed` on top; nothing of this one changes."""
         return Tree({**self._files, **changed}) if changed else self
 
+    def with_roots(self, roots: Mapping[str, Mapping[str, bytes]]) -> Tree:
+        """Return a tree in which each package root of `roots` holds the given files (full paths) and nothing else."""
+        if not roots:
+            return self
+        kept = {path: content for path, content in self._files.items() if path.partition("/")[0] not in roots}
+        return Tree(kept | {path: content for files in roots.values() for path, content in files.items()})
+
     def holds_the_same(self, other: Tree) -> bool:
         """Tell whether both trees hold the very same objects: quick, and never wrong about a difference."""
         if self is other:

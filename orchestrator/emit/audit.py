@@ -138,12 +138,13 @@ def audit_faults(name: str, content: bytes, *, complete: bool = True) -> list[Di
 def _line_fault(line: str, number: int, previous: str) -> tuple[tuple[str, str] | None, dict[str, Any]]:
     try:
         record = json.loads(line)
-    except ValueError:
+        if not isinstance(record, dict) or not {"digest", "number", "previous", "event"} <= record.keys():
+            return ("E610", "the line is not an audit record"), {}
+        content = {key: value for key, value in record.items() if key != "digest"}
+        untouched = digest_data(content) == record["digest"] and canonical_json(record) == line
+    except (ValueError, RecursionError):  # not JSON, or JSON that we never write: NaN, half a character, a deep nest
         return ("E610", "the line is not JSON"), {}
-    if not isinstance(record, dict) or not {"digest", "number", "previous", "event"} <= record.keys():
-        return ("E610", "the line is not an audit record"), {}
-    content = {key: value for key, value in record.items() if key != "digest"}
-    if digest_data(content) != record["digest"] or canonical_json(record) != line:
+    if not untouched:
         return ("E611", "the record was edited: its digest does not fit its content"), {}
     if record["number"] != number or record["previous"] != previous:
         message = f"record {record['number']} stands where record {number} belongs: lines were removed, added or moved"

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
+from orchestrator.core.digest import digest
 from orchestrator.emit.audit import audit_lines
-from orchestrator.emit.manifest import Manifest, Step
+from orchestrator.emit.manifest import Manifest, Step, WheelEntry
 from orchestrator.emit.patches import patch_of
 from orchestrator.engine.outcome import AlreadyApplied, Applied, outcome_name
 from orchestrator.engine.templates import render_template
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from orchestrator.emit.audit import Circumstances
     from orchestrator.engine.outcome import Run, StageResult
 
 DOCKERFILE = "templates/Dockerfile.j2"
 DOCKERIGNORE = "templates/dockerignore.j2"
+LOG, INNER_LOG = "audit.jsonl", "patchset/audit.jsonl"
 
 
 def build_files(run: Run, circumstances: Circumstances) -> dict[str, bytes]:
@@ -26,20 +30,24 @@ def build_files(run: Run, circumstances: Circumstances) -> dict[str, bytes]:
     missing or do not render.
     """
     manifest = manifest_of(run)
-    patchset = {"patchset_digest": manifest.patchset}
     files = {
         "Dockerfile": _text(run, DOCKERFILE, manifest),
         ".dockerignore": _text(run, DOCKERIGNORE, manifest),
-        "audit.jsonl": audit_lines(run, patchset, circumstances),
-        **manifest.payload(run.tree, audit_lines(run, patchset, None)),
+        **manifest.payload(run.tree, b"", _wheel_files(run)),
         **{f"patches/{name}": content for name, content in stage_patches(run).items()},
     }
     for name, content in run.artefacts.items():
-        if name in files:
+        if name in {*files, LOG, "patches", "patchset"}:
             message = f"a stage renders '{name}', which is a file of every build"
             raise Rejected(Diagnostic("E233", message, help="Give the artefact another name."))
         files[name] = content
-    return files
+    emitted = {name: digest(content) for name, content in sorted(files.items()) if name != INNER_LOG}
+    patchset = {"patchset_digest": manifest.patchset, "emitted": emitted}
+    return {
+        **files,
+        LOG: audit_lines(run, patchset, circumstances),
+        INNER_LOG: audit_lines(run, patchset, None),
+    }
 
 
 def stage_patches(run: Run) -> dict[str, bytes]:
@@ -53,12 +61,26 @@ def stage_patches(run: Run) -> dict[str, bytes]:
 def manifest_of(run: Run) -> Manifest:
     """Return the installer's manifest for a run."""
     target = run.plan.target
-    tree = run.base
+    tree = run.installed
     steps = []
     for result in run.results:
         tree = tree.with_files(result.after)
-        steps.append(Step(result.id, outcome_name(result.outcome), tree, _files(result)))
-    return Manifest.of(run.plan.name, target.image.python, target.roots, run.base, steps)
+        steps.append(Step(result.id, outcome_name(result.outcome), tree, _files(result), tuple(_wheels(result))))
+    return Manifest.of(run.plan.name, target.image.python, target.roots, run.installed, steps)
+
+
+def _wheels(result: StageResult) -> Iterator[WheelEntry]:
+    """Yield the wheels of a stage that is in effect, as the installer has to know them."""
+    for planned in result.planned.wheels if result.in_effect else ():
+        wheel = planned.wheel
+        if wheel is not None:
+            roots = tuple(sorted(wheel.roots))
+            yield WheelEntry(result.id, planned.key, wheel.version, wheel.file, wheel.sha256, planned.replaces, roots)
+
+
+def _wheel_files(run: Run) -> dict[str, bytes]:
+    wheels = (planned.wheel for result in run.results if result.in_effect for planned in result.planned.wheels)
+    return {wheel.file: wheel.content for wheel in wheels if wheel is not None}
 
 
 def _files(result: StageResult) -> frozenset[str]:

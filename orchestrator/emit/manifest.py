@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from orchestrator.core.digest import digest
 from orchestrator.emit import patchset
-from orchestrator.emit.patchset import FileEntry, Image, StageEntry
+from orchestrator.emit.patchset import FileEntry, Image, StageEntry, WheelEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["FileEntry", "Image", "Manifest", "StageEntry", "Step"]
+__all__ = ["FileEntry", "Image", "Manifest", "StageEntry", "Step", "WheelEntry"]
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,14 @@ class Step:
     """One stage of a run, in order: its id, its outcome in a word, the tree after it and the files it stands in.
 
     `files` are package paths; the stage's image of each is what `tree` holds. A stage that found its edits applied
-    already names its files too, a stage that was skipped names none.
+    already names its files too, a stage that was skipped names none. Its wheels are installed before the first edit.
     """
 
     id: str
     outcome: str
     tree: Mapping[str, bytes]
     files: frozenset[str]
+    wheels: tuple[WheelEntry, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Manifest(patchset.Manifest):
             name: the pipeline's name.
             python: major and minor version of the target's interpreter, such as `3.10`.
             roots: for each package that the run touches, the absolute spellings of its folder in the image.
-            base: package path → bytes before the first stage.
+            base: package path → bytes before the first edit, the content of the wheels included.
             steps: the stages in the order they ran.
 
         Raises:
@@ -75,6 +77,7 @@ class Manifest(patchset.Manifest):
                 for path in sorted(images)
             ),
             stages=tuple(StageEntry(step.id, step.outcome, tuple(sorted(step.files))) for step in done),
+            wheels=tuple(wheel for step in done for wheel in step.wheels),
         )
         faults = list(made.faults())
         if faults:
@@ -86,12 +89,15 @@ class Manifest(patchset.Manifest):
         record = {**self.record(), "patchset": self.patchset}
         return (json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
-    def payload(self, final: Mapping[str, bytes], audit: bytes) -> dict[str, bytes]:
+    def payload(
+        self, final: Mapping[str, bytes], audit: bytes, wheels: Mapping[str, bytes] = MappingProxyType({})
+    ) -> dict[str, bytes]:
         """Return what the image gets: paths of the build context, all below `patchset/`, and their bytes.
 
         Args:
             final: package path → bytes after the last stage.
             audit: the log, without the run record.
+            wheels: file name → bytes of the wheels that the manifest lists.
         """
         changed = [entry.name for entry in self.files if entry.before != entry.after]
         return {
@@ -99,4 +105,5 @@ class Manifest(patchset.Manifest):
             "patchset/manifest.json": self.to_bytes(),
             "patchset/audit.jsonl": audit,
             **{f"patchset/overlay/{name}": final[name] for name in changed},
+            **{f"patchset/wheels/{name}": content for name, content in wheels.items()},
         }

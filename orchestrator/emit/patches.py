@@ -19,8 +19,8 @@ def patch_of(before: Mapping[str, bytes | None], after: Mapping[str, bytes]) -> 
 def _file_diff(path: str, before: bytes | None, after: bytes) -> bytes:
     if before == after:
         return b""
-    name = path.encode()
-    parts = [b"diff --git a/%s b/%s\n" % (name, name)]
+    old_name, new_name = _quoted(f"a/{path}"), _quoted(f"b/{path}")
+    parts = [b"diff --git %s %s\n" % (old_name, new_name)]
     if before is None:
         parts.append(b"new file mode 100644\n")
     # latin-1 maps every byte to one character and back: difflib compares text, we compare bytes.
@@ -31,10 +31,17 @@ def _file_diff(path: str, before: bytes | None, after: bytes) -> bytes:
     for i, line in enumerate(difflib.unified_diff(old, new, "a", "b")):
         (names if i < _NAMES else hunks).append(line.encode("latin-1"))
     if names:
-        parts.append(b"--- /dev/null\n" if before is None else b"--- a/%s\n" % name)
-        parts.append(b"+++ b/%s\n" % name)
+        parts.append(b"--- /dev/null\n" if before is None else b"--- %s\n" % old_name)
+        parts.append(b"+++ %s\n" % new_name)
     parts += [line if line.endswith(b"\n") else line + b"\n" + _NO_END for line in hunks]
     return b"".join(parts)
+
+
+def _quoted(name: str) -> bytes:
+    """Return a name as git writes it: in quotes where it has quotes."""
+    if '"' not in name:
+        return name.encode()
+    return b'"%s"' % name.replace("\\", "\\\\").replace('"', '\\"').encode()
 
 
 _NAMES = 2  # difflib's own lines with the file names, which we write ourselves

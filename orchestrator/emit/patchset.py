@@ -1,10 +1,14 @@
 """Put a patch set into installed packages, whole or not at all, and tell later what is in.
 
-This one file is copied into the image as it is, beside `manifest.json` and `overlay/`. It must run on whatever
-Python the image has, so: standard library only, Python 3.8 syntax, and it imports nothing of this project.
+This one file is copied into the image as it is, beside `manifest.json`, `overlay/` and, where the patch set has some,
+`wheels/`. It must run on whatever Python the image has, so: standard library only, Python 3.8 syntax, and it imports
+nothing of this project.
 
-    patchset.py install    check every original, write, check again, renew the bytecode
-    patchset.py verify     say per stage and per file: applied, original, changed, missing; writes nothing
+    patchset.py install    install the wheels, check every original, write, check again, renew the bytecode
+    patchset.py verify     say per stage, wheel and file: applied, original, changed, missing; writes nothing
+
+Wheels are installed by the running interpreter's own pip, without network and dependencies, once all that can be
+known before is known to be right. pip undoes its own failures; what it has installed stays if something fails later.
 
 Exit codes: 0 fine; 1 refused, nothing changed; 2 usage; for `verify` also 4 not or only partly applied and
 6 the manifest is damaged.
@@ -14,17 +18,23 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import errno
 import hashlib
+import importlib
+import importlib.metadata
 import importlib.util
+import io
 import json
 import os
 import platform
 import py_compile
 import re
 import stat
+import subprocess
 import sys
 import warnings
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -106,6 +116,34 @@ class StageEntry:
 
 
 @dataclass(frozen=True)
+class WheelEntry:
+    """One wheel: the stage that brings it, what it is, its file in `wheels/`, and the roots that it fills.
+
+    `before` is the version that must be installed first, None for any other or none.
+    """
+
+    stage: str
+    name: str
+    version: str
+    file: str
+    sha256: str
+    before: str | None
+    roots: tuple[str, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Return the plain data of this entry."""
+        return {
+            "stage": self.stage,
+            "name": self.name,
+            "version": self.version,
+            "file": self.file,
+            "sha256": self.sha256,
+            "before": self.before,
+            "roots": list(self.roots),
+        }
+
+
+@dataclass(frozen=True)
 class Manifest:
     """All that the installer knows. `roots` gives for each package the spellings of its folder in the image."""
 
@@ -114,6 +152,7 @@ class Manifest:
     roots: Mapping[str, tuple[str, ...]]
     files: tuple[FileEntry, ...]
     stages: tuple[StageEntry, ...]
+    wheels: tuple[WheelEntry, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """Return the plain data that the digest of the patch set is taken of."""
@@ -134,6 +173,7 @@ class Manifest:
                 for entry in self.files
             ],
             "stages": [{"id": s.id, "outcome": s.outcome, "files": list(s.files)} for s in self.stages],
+            "wheels": [wheel.record() for wheel in self.wheels],
         }
 
     @property
@@ -147,6 +187,7 @@ class Manifest:
         yield from _root_faults(self)
         yield from _file_faults(self)
         yield from _stage_faults(self)
+        yield from _wheel_faults(self)
 
 
 def _root_faults(manifest: Manifest) -> Iterator[str]:
@@ -182,6 +223,19 @@ def _stage_faults(manifest: Manifest) -> Iterator[str]:
         yield f"stages and files disagree about {', '.join(strays) or 'a name that is listed twice'}"
 
 
+def _wheel_faults(manifest: Manifest) -> Iterator[str]:
+    stages = {stage.id for stage in manifest.stages}
+    for wheel in manifest.wheels:
+        if not re.fullmatch(r"[A-Za-z0-9_.!+-]+\.whl", wheel.file):
+            yield f"wheel {wheel.file!r} is not a plain name"
+        if wheel.stage not in stages:
+            yield f"wheel {wheel.file} belongs to a stage that is not listed"
+        if not SHA256.match(wheel.sha256):
+            yield f"wheel {wheel.file} has a digest that is not a sha256"
+    if len({wheel.name for wheel in manifest.wheels}) < len(manifest.wheels):
+        yield "a wheel is listed twice"
+
+
 def _text(value: Any) -> str:  # noqa: ANN401 - checks what JSON gave
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a string")
@@ -214,6 +268,18 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
             stages=tuple(
                 StageEntry(_text(item["id"]), _text(item["outcome"]), tuple(map(_text, item["files"])))
                 for item in data["stages"]
+            ),
+            wheels=tuple(
+                WheelEntry(
+                    stage=_text(item["stage"]),
+                    name=_text(item["name"]),
+                    version=_text(item["version"]),
+                    file=_text(item["file"]),
+                    sha256=_text(item["sha256"]),
+                    before=None if item["before"] is None else _text(item["before"]),
+                    roots=tuple(map(_text, item["roots"])),
+                )
+                for item in data["wheels"]
             ),
         )
         digest = manifest.patchset
@@ -385,6 +451,181 @@ def _read_overlay(manifest: Manifest, overlay: Path) -> tuple[dict[str, bytes], 
         if found != entry.after:
             problems.append(Problem("OVERLAY", str(path), f"has sha256 {found}, expected {entry.after}", todo))
     return contents, problems
+
+
+# ---------------------------------------------------------------------------------------------- wheels
+
+
+@dataclass(frozen=True)
+class WheelFinding:
+    """One wheel of the patch set and the distribution that this interpreter has now.
+
+    `members` are the sha256 of the wheel's files by the name they get beside each other in site-packages.
+    """
+
+    entry: WheelEntry
+    state: str  # applied, original (it may be installed), changed, missing or unreadable
+    installed: str | None
+    why: str = ""
+    members: tuple[tuple[str, str], ...] = ()
+
+
+def judge_wheels(manifest: Manifest, folder: Path, prefix: str) -> tuple[list[WheelFinding], list[Problem]]:
+    """Look at every wheel in `folder` and at what is installed in its place."""
+    problems = list(_strays(manifest, folder))
+    if manifest.wheels and prefix:
+        what = "wheels go into the running interpreter's own packages, not below a prefix"
+        problems.append(Problem("WHEEL", prefix, what, "run without --prefix"))
+    covered = {entry.name for entry in manifest.files}
+    findings = []
+    for entry in manifest.wheels:
+        path = folder / entry.file
+        try:
+            content = path.read_bytes()
+            found = hashlib.sha256(content).hexdigest()
+            what = "" if found == entry.sha256 else f"has sha256 {found}, expected {entry.sha256}"
+        except OSError as error:
+            what = _reason(error)
+        if what:
+            problems.append(Problem("WHEEL", str(path), what, "render the patch set again and copy it whole"))
+            findings.append(WheelFinding(entry, "unreadable", _version_of(entry.name), what))
+        else:
+            findings.append(_judge_wheel(entry, content, covered))
+    return findings, problems
+
+
+def _strays(manifest: Manifest, folder: Path) -> Iterator[Problem]:
+    listed = {wheel.file for wheel in manifest.wheels}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.name not in listed:
+            yield Problem("WHEEL", str(path), "is no wheel of this patch set", "remove it, or render it in a stage")
+
+
+def _judge_wheel(entry: WheelEntry, content: bytes, covered: set[str]) -> WheelFinding:
+    members = _members(content)
+    installed = _version_of(entry.name)
+    why = ""
+    if installed == entry.version:
+        differ = [name for name, sha256 in members if name not in covered and not _is_installed(entry, name, sha256)]
+        if not differ:
+            return WheelFinding(entry, "applied", installed, members=members)
+        why = f"is {installed}, but not from this wheel: {', '.join(differ[:3])}{' …' if differ[3:] else ''}"
+    if installed == entry.before or (entry.before is None and installed != entry.version):
+        return WheelFinding(entry, "original", installed, why, members)
+    if not why:
+        why = f"is {installed or 'not installed'}, the patch set replaces {entry.before}"
+    return WheelFinding(entry, "missing" if installed is None else "changed", installed, why, members)
+
+
+def _members(content: bytes) -> tuple[tuple[str, str], ...]:
+    """Return (name, sha256) of the files that a wheel puts into site-packages, as its own RECORD lists them.
+
+    What goes elsewhere (`NAME.data/`, such as programs) is left out, and so is what pip writes itself.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        record = next(n for n in archive.namelist() if n.count("/") == 1 and n.endswith(".dist-info/RECORD"))
+        rows = list(csv.reader(io.StringIO(archive.read(record).decode("utf-8"))))
+        return tuple(
+            (row[0], hashlib.sha256(archive.read(row[0])).hexdigest())
+            for row in rows
+            if row and row[0] != record and not row[0].split("/")[0].endswith(".data") and row[1:] and row[1]
+        )
+
+
+def _distribution(name: str) -> importlib.metadata.Distribution | None:
+    importlib.invalidate_caches()
+    try:
+        return importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _version_of(name: str) -> str | None:
+    found = _distribution(name)
+    return found.version if found else None
+
+
+def _is_installed(entry: WheelEntry, name: str, sha256: str) -> bool:
+    found = _distribution(entry.name)
+    try:
+        return found is not None and sha256_of(Path(str(found.locate_file(name)))) == sha256
+    except OSError:
+        return False
+
+
+def _wheel_refusals(findings: Iterable[WheelFinding]) -> Iterator[Problem]:
+    """Yield why these wheels must not be installed, over what is there now and by what is there to do it."""
+    again = "start from the image that the patch set was made for, or correct `replaces:` of its stage"
+    for finding in findings:
+        if finding.state in ("changed", "missing"):
+            yield Problem("WHEEL", finding.entry.name, finding.why, again)
+    if any(finding.state == "original" for finding in findings):
+        told = _pip("--version")
+        if told.returncode != 0:
+            what = f"has no pip that runs: {_last_line(told.stderr)}"
+            todo = "install pip into this interpreter in an earlier image (`python3 -m ensurepip`, or its package)"
+            yield Problem("PIP", sys.executable, what, todo)
+
+
+def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run this interpreter's pip so that nothing but the arguments decides: no configuration, no network, no user."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PIP_", "PYTHON"))}
+    own = {  # by environment, since an older pip takes an option that it does not know for an error
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_NO_INPUT": "1",
+        "PIP_ROOT_USER_ACTION": "ignore",
+        "PIP_BREAK_SYSTEM_PACKAGES": "1",  # the image is one program's; the patch set names what it replaces
+    }
+    return subprocess.run(  # noqa: S603 - our own interpreter, and files whose digests were checked
+        [sys.executable, "-I", "-m", "pip", *arguments],
+        env={**kept, **own},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it says nothing"])[-1]
+
+
+def install_wheels(pending: Iterable[WheelFinding], folder: Path) -> list[str]:
+    """Install wheels one by one and look at each; raise Refused at the first that is not in afterwards."""
+    done: list[str] = []
+    for finding in pending:
+        entry = finding.entry
+        options = ["--no-index", "--no-deps", "--no-cache-dir", "--force-reinstall"]
+        told = _pip("install", *options, str(folder / entry.file))
+        now = _judge_wheel(entry, (folder / entry.file).read_bytes(), set())
+        if told.returncode != 0 or now.state != "applied":
+            what = f"pip says: {_last_line(told.stderr)}" if told.returncode else now.why or f"is still {now.installed}"
+            raise Refused([Problem("WHEEL", entry.name, what, f"look at this image's pip{_stays(done)}")])
+        done.append(f"installed {entry.name} {entry.version}, replacing {finding.installed or 'nothing'}")
+    return done
+
+
+def _stays(done: Sequence[str]) -> str:
+    return f"; start anew, since this stays: {', '.join(done)}" if done else ""
+
+
+def _to_come(manifest: Manifest, pending: Sequence[WheelFinding], prefix: str) -> tuple[list[Finding], list[Problem]]:
+    """Return the files of the roots that wheels are about to fill as they will be; a problem where they do not fit."""
+    findings = []
+    problems = []
+    for wheel in pending:
+        members = dict(wheel.members)
+        for entry in manifest.files:
+            if entry.root not in wheel.entry.roots:
+                continue
+            folder = Path(prefix + manifest.roots[entry.root][0])
+            if members.get(entry.name) != entry.before:
+                what = f"is not the original of {entry.name} that the patch set was made for"
+                problems.append(Problem("WHEEL", wheel.entry.file, what, "render again from this image's tree"))
+            findings.append(Finding(entry, Root(entry.root, folder, (folder,)), folder / entry.path, "original", -1))
+    return findings, problems
 
 
 # ---------------------------------------------------------------------------------------------- writing
@@ -588,23 +829,46 @@ def _bytecode_problems(findings: Iterable[Finding]) -> Iterator[Problem]:
 
 
 def install(manifest_path: Path, prefix: str) -> list[str]:
-    """Apply the patch set, or raise Refused with nothing changed. Returns the lines that tell what was done."""
+    """Apply the patch set, or raise Refused with nothing changed. Returns the lines that tell what was done.
+
+    Wheels come first, and only once nothing that can be known speaks against the rest.
+    """
     manifest = read_manifest(manifest_path)
+    folder = manifest_path.parent / "wheels"
+    wheels, problems = judge_wheels(manifest, folder, prefix)
     running = "{}.{}".format(*sys.version_info)
-    problems = []
     if running != manifest.python:
         what = f"is Python {running}, the patch set is for {manifest.python}"
         problems.append(Problem("PYTHON", sys.executable, what, "run install with the target's interpreter"))
-    roots, missing = find_roots(manifest, prefix)
-    findings = [judge(entry, root) for root in roots for entry in manifest.files if entry.root == root.name]
     contents, damaged = _read_overlay(manifest, manifest_path.parent / "overlay")
-    problems += [*missing, *damaged, *refusals(findings), *_bytecode_problems(findings)]
+    problems += [*damaged, *_wheel_refusals(wheels)]
+    pending = [wheel for wheel in wheels if wheel.state == "original"]
+    later = {root for wheel in pending for root in wheel.entry.roots}
+    roots, findings, refused = _looked_at(manifest, prefix, later)
+    to_come, unlike = _to_come(manifest, pending, prefix)
+    problems += [*refused, *unlike, *refusals([*findings, *to_come])]
     if problems:
         raise Refused(dict.fromkeys(problems))
+    done = install_wheels(pending, folder)
+    if done:
+        roots, findings, refused = _looked_at(manifest, prefix, set())
+        problems = [*refused, *refusals(findings)]
+        if problems:
+            stays = Problem("WHEEL", str(folder), _stays(done)[2:], "correct the target's package roots")
+            raise Refused([*dict.fromkeys(problems), stays])
     once = {finding.real: finding for finding in findings if finding.entry.before != finding.entry.after}
-    done = _carry_out(manifest, roots, contents, list(once.values()), manifest_path)
+    done += _carry_out(manifest, roots, contents, list(once.values()), manifest_path)
     state = "applied" if done else "already applied, nothing written"
     return [*done, f"patch set {manifest.patchset} ({manifest.name}): {state}"]
+
+
+def _looked_at(manifest: Manifest, prefix: str, later: set[str]) -> tuple[list[Root], list[Finding], list[Problem]]:
+    """Return roots, files and what is wrong with their folders, without the roots that are still to come."""
+    found, missing = find_roots(manifest, prefix)
+    roots = [root for root in found if root.name not in later]
+    findings = [judge(entry, root) for root in roots for entry in manifest.files if entry.root == root.name]
+    absent = [problem for problem in missing if problem.path not in later]
+    return roots, findings, [*absent, *_bytecode_problems(findings)]
 
 
 def _carry_out(
@@ -683,6 +947,7 @@ def _installed(manifest: Manifest, roots: Sequence[Root], findings: Iterable[Fin
             for root in roots
         ],
         "files": sorted(str(finding.real) for finding in findings),
+        "wheels": [{"name": w.name, "version": w.version, "sha256": w.sha256} for w in manifest.wheels],
     }
     return (json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
@@ -721,14 +986,26 @@ def verify(manifest_path: Path, prefix: str) -> dict[str, Any]:
     roots, missing = find_roots(manifest, prefix)
     findings = [judge(entry, root) for root in roots for entry in manifest.files if entry.root == root.name]
     absent = {problem.path for problem in missing}
+    wheels, damaged = judge_wheels(manifest, manifest_path.parent / "wheels", prefix)
+    missing += damaged
     return {
         "version": VERSION,
         "name": manifest.name,
         "patchset": manifest.patchset,
-        "ok": not missing and all(finding.state == "applied" for finding in findings),
+        "ok": not missing and {f.state for f in findings} | {w.state for w in wheels} <= {"applied"},
         "roots": [{"root": r.name, "real": str(r.real), "spellings": [str(p) for p in r.spellings]} for r in roots],
         "problems": [str(problem) for problem in missing],
-        "stages": [_stage_report(stage, findings, absent) for stage in manifest.stages],
+        "stages": [_stage_report(stage, findings, wheels, absent) for stage in manifest.stages],
+        "wheels": [
+            {
+                "name": w.entry.name,
+                "version": w.entry.version,
+                "installed": w.installed,
+                "state": w.state,
+                "why": w.why,
+            }
+            for w in wheels
+        ],
         "files": [
             {"name": f.entry.name, "real": str(f.real), "state": f.state, "why": f.why, "through": _through(f)}
             for f in findings
@@ -742,13 +1019,16 @@ def _through(finding: Finding) -> str | None:
     return finding.entry.images[finding.position or 0].stage if known else None
 
 
-def _stage_report(stage: StageEntry, findings: Sequence[Finding], absent: set[str]) -> dict[str, Any]:
+def _stage_report(
+    stage: StageEntry, findings: Sequence[Finding], wheels: Sequence[WheelFinding], absent: set[str]
+) -> dict[str, Any]:
     files = [
         {"name": finding.entry.name, "real": str(finding.real), "state": _stage_state(stage.id, finding)}
         for finding in findings
         if finding.entry.name in stage.files
     ]
     states = {item["state"] for item in files}
+    states |= {wheel.state for wheel in wheels if wheel.entry.stage == stage.id}
     if any(name.split("/")[0] in absent for name in stage.files):
         states.add("missing")
     return {"id": stage.id, "outcome": stage.outcome, "state": _together(states), "files": files}
@@ -780,6 +1060,10 @@ def table(report: Mapping[str, Any]) -> list[str]:
     for stage in report["stages"]:
         count = len(stage["files"])
         lines.append(f"{stage['state']:<10} {stage['id']:<{width}}  {stage['outcome']}, files: {count}")
+    for item in report["wheels"]:
+        what = item["why"] or f"is {item['installed'] or 'not installed'}, to become {item['version']}"
+        done = f"is {item['version']}, as the wheel has it" if item["state"] == "applied" else what
+        lines.append(f"{item['state']:<10} wheel {item['name']}: {done}")
     for item in report["files"]:
         if item["state"] != "applied":
             why = item["why"] or f"has the stages up to {item['through'] or 'none'}"

@@ -39,6 +39,11 @@ def stage_record(result: StageResult, final: Sequence[Judged] = ()) -> dict[str,
             {"path": path, "before": _digest(result.before.get(path)), "after": digest(content)}
             for path, content in sorted(result.after.items())
         ],
+        "wheels": [
+            {"name": p.key, "version": w.version, "file": w.file, "sha256": w.sha256, "replaces": p.replaces}
+            for p, w in ((p, p.wheel) for p in result.planned.wheels if result.in_effect)
+            if w is not None
+        ],
         "artefacts": sorted(result.artefacts),
         "definitions": [
             {"definition": str(link.definition), "before": link.before, "after": link.after} for link in result.links

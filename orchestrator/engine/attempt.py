@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 
 from orchestrator.code.edits import Transform
 from orchestrator.code.locals import newly_unbound
-from orchestrator.code.rewrite import Rewritten, apply, examine
+from orchestrator.code.rewrite import Examined, Rewritten, apply, apply_together, examine
 from orchestrator.code.scopes import MODULE, Definition, definition_digest, definitions, enclosing, outermost_function
 from orchestrator.code.sites import Pending, Present
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, did_you_mean
 from orchestrator.core.digest import digest
 from orchestrator.engine.outcome import Link
+from orchestrator.engine.wheels import lay
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from orchestrator.checks.view import Sources
     from orchestrator.code.sites import Site
@@ -43,6 +44,8 @@ class Attempt:
     present: list[str] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
     touched: set[Definition] = field(default_factory=set)
+    roots: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    """Package roots that the stage's wheels fill, with all their files."""
     faults: list[Diagnostic] = field(default_factory=list)
 
     @property
@@ -60,6 +63,12 @@ class Ground:
     sources: Sources
     chain: Chain | None
     writers: Mapping[Definition, str]
+    targets: frozenset[str] = frozenset()
+    """The files that stages of the plan edit or deploy."""
+
+    def with_roots(self, roots: Mapping[str, Mapping[str, bytes]]) -> Ground:
+        """Return the ground with wheels in place: in the tree, and in what counts as the base."""
+        return dataclasses.replace(self, tree=self.tree.with_roots(roots), base=self.base.with_roots(roots))
 
     def source(self, path: str, written: Mapping[str, bytes]) -> Source:
         """Return a file as the attempt sees it; raise `Rejected` (E401) where it is gone."""
@@ -71,6 +80,18 @@ class Ground:
 
 def attempt(stage: PlannedStage, ground: Ground) -> Attempt:
     """Return what applying `stage` gives; faults are in the result, nothing is raised for bad input."""
+    laid = lay(stage, ground.tree, {d.file: by for d, by in ground.writers.items()}, ground.targets)
+    if laid.faults:
+        return Attempt(faults=laid.faults)
+    tried = _attempt_code(stage, ground.with_roots(laid.roots))
+    tried.roots = laid.roots
+    tried.present[:0], tried.pending[:0] = laid.present, laid.pending
+    if stage.wheels and not tried.faults:
+        _refuse_mix(stage, tried)
+    return tried
+
+
+def _attempt_code(stage: PlannedStage, ground: Ground) -> Attempt:
     known = _positions(stage, ground)
     tried = Attempt()
     if known and None not in known.values():
@@ -80,15 +101,11 @@ def attempt(stage: PlannedStage, ground: Ground) -> Attempt:
             _refuse_mix(stage, tried)
             return tried
         tried = Attempt()
-    for edit in stage.edits:
-        if known.get(_definition_of(edit, ground)):
-            tried.present.append(_name(edit))
-            continue
-        try:
-            _edit(edit, ground, tried)
-        except Rejected as error:
-            tried.faults.extend(_named(d, stage, edit, ground) for d in error.diagnostics)
-            break  # later edits of the stage may rest on this one
+    for group in _by_file(stage.edits):
+        _edits_of_file(stage, [e for e in group if not known.get(_definition_of(e, ground))], ground, tried)
+        tried.present += [_name(e) for e in group if known.get(_definition_of(e, ground))]
+        if tried.faults:
+            break  # later edits of the stage may rest on these
     if not tried.faults:
         for deploy in stage.deploys:
             _deploy(deploy, ground, tried)
@@ -163,6 +180,64 @@ def _mixed(stage: PlannedStage, present: list[str], pending: list[str]) -> Diagn
     return Diagnostic("E413", message, stage.place, help_, notes)
 
 
+def _by_file(edits: Sequence[PlannedEdit]) -> Iterator[list[PlannedEdit]]:
+    """Yield runs of edits that follow one another in one file; a transform stands alone."""
+    run: list[PlannedEdit] = []
+    for edit in edits:
+        if run and (run[0].edit.file != edit.edit.file or isinstance(edit.edit.edit, Transform)):
+            yield run
+            run = []
+        run.append(edit)
+        if isinstance(edit.edit.edit, Transform):
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _edits_of_file(stage: PlannedStage, edits: Sequence[PlannedEdit], ground: Ground, tried: Attempt) -> None:
+    """Try edits together, which parses the file once; where they depend on one another, or fail, one by one."""
+    if len(edits) > 1 and _together(edits, ground, tried):
+        return
+    for edit in edits:
+        try:
+            _edit(edit, ground, tried)
+        except Rejected as error:
+            tried.faults.extend(_named(d, stage, edit, ground) for d in error.diagnostics)
+            return
+
+
+def _together(edits: Sequence[PlannedEdit], ground: Ground, tried: Attempt) -> bool:
+    """Apply edits of one file in one step and return True, or change nothing and return False."""
+    file = edits[0].edit.file
+    try:
+        source = ground.source(file, tried.written)
+        states = [Examined(e.edit.edit, e.edit.within, examine(e.edit.edit, source, e.edit.within)) for e in edits]
+        if not any(isinstance(each.state, Pending) for each in states):
+            return False
+        rewritten = apply_together(source, states)
+    except Rejected:
+        return False
+    if newly_unbound(source, rewritten.old_lines, rewritten.source, rewritten.new_lines):
+        return False
+    for edit, each in zip(edits, states, strict=True):
+        (tried.pending if isinstance(each.state, Pending) else tried.present).append(_name(edit))
+        tried.sites.extend((edit.number, _scoped(site, source)) for site in each.state.sites)
+    _keep(rewritten, source, ground, tried)
+    return True
+
+
+def _keep(rewritten: Rewritten, source: Source, ground: Ground, tried: Attempt) -> None:
+    """Take over a rewritten file and note the definitions that it changed."""
+    file = rewritten.source.path
+    tried.written[file] = rewritten.source.raw
+    ground.sources.keep(rewritten.source)  # parsed already
+    for site in rewritten.sites:
+        tried.touched.add(Definition(file, enclosing(source.tree, site.place.line)))
+    for lines in rewritten.new_lines:
+        tried.touched.update(Definition(file, enclosing(rewritten.source.tree, line)) for line in lines)
+
+
 def _edit(planned: PlannedEdit, ground: Ground, tried: Attempt) -> None:
     scoped = planned.edit
     source = ground.source(scoped.file, tried.written)
@@ -195,11 +270,7 @@ def _edit(planned: PlannedEdit, ground: Ground, tried: Attempt) -> None:
         case Pending():
             rewritten = apply(scoped.edit, source, scoped.within, state)
             _take(rewritten, source, name, planned, tried)
-            ground.sources.keep(rewritten.source)  # parsed already
-            for site in rewritten.sites:
-                tried.touched.add(Definition(scoped.file, enclosing(source.tree, site.place.line)))
-            for lines in rewritten.new_lines:
-                tried.touched.update(Definition(scoped.file, enclosing(rewritten.source.tree, line)) for line in lines)
+            _keep(rewritten, source, ground, tried)
 
 
 def _take(rewritten: Rewritten, source: Source, name: str, planned: PlannedEdit, tried: Attempt) -> None:

@@ -1,7 +1,7 @@
 """The order of the stages: networkx, and only here.
 
 Guarantees of `order`:
-1. a stage comes after everything that it needs;
+1. a stage comes after everything that it needs, and after all that it names in `after`;
 2. a stage that renders the run configuration comes after every stage that provides to it, unless that
    would make a cycle;
 3. among stages that are free to go, the one written first goes first;
@@ -45,7 +45,7 @@ def order(stages: Sequence[Stage], place: Placed) -> tuple[str, ...]:
 
 
 def ancestors(stages: Sequence[Stage]) -> dict[str, frozenset[str]]:
-    """Return, for each stage, every stage that it needs directly or through others."""
+    """Return, for each stage, every stage that is ordered before it by `needs` or `after`, directly or not."""
     graph = _graph(stages)
     return {stage.id: frozenset(nx.ancestors(graph, stage.id)) for stage in stages}
 
@@ -53,7 +53,7 @@ def ancestors(stages: Sequence[Stage]) -> dict[str, frozenset[str]]:
 def _graph(stages: Sequence[Stage]) -> nx.DiGraph[str]:
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(stage.id for stage in stages)
-    graph.add_edges_from((need, stage.id) for stage in stages for need in stage.needs)
+    graph.add_edges_from((first, stage.id) for stage in stages for first in (*stage.needs, *stage.after))
     return graph
 
 
@@ -82,21 +82,17 @@ def _bad_needs(stages: Sequence[Stage], place: Placed) -> list[Diagnostic]:
     known = [stage.id for stage in stages]
     faults = []
     for i, stage in enumerate(stages):
-        for need in stage.needs:
-            if need == stage.id:
-                message = f"stage '{stage.id}' needs itself"
-                faults.append(Diagnostic("E212", message, place(i, "needs"), stage=stage.id, help="Remove this need."))
-            elif need not in known:
-                others = [k for k in known if k != stage.id]
-                faults.append(
-                    Diagnostic(
-                        "E211",
-                        f"stage '{stage.id}' needs '{need}', which does not exist",
-                        place(i, "needs"),
-                        stage=stage.id,
-                        help=did_you_mean(need, others) or "There is no other stage.",
-                    )
-                )
+        others = [k for k in known if k != stage.id]
+        for key, says, first in [("needs", "needs", n) for n in stage.needs] + [
+            ("after", "comes after", a) for a in stage.after
+        ]:
+            if first == stage.id:
+                message = f"stage '{stage.id}' {says} itself"
+                faults.append(Diagnostic("E212", message, place(i, key), "Remove this need.", stage=stage.id))
+            elif first not in known:
+                message = f"stage '{stage.id}' {says} '{first}', which does not exist"
+                help_ = did_you_mean(first, others) or "There is no other stage."
+                faults.append(Diagnostic("E211", message, place(i, key), help_, stage=stage.id))
     return faults
 
 

@@ -22,6 +22,30 @@ class Deploy(Model):
     replaces: Annotated[Because | None, Field(description="why an existing or edited file may be replaced")] = None
 
 
+class Wheel(Model):
+    """A wheel that the image gets before anything is checked; later stages edit the package that it brings."""
+
+    requirement: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[A-Za-z0-9._-]+==[^=*\s]+$",
+            description="NAME==VERSION, from `wheels/` of the workspace, else from the package index",
+        ),
+    ] = None
+    source: Annotated[
+        str | None, Field(min_length=1, description="instead of it: the wheel, a file of the workspace")
+    ] = None
+    replaces: Annotated[
+        str | None, Field(min_length=1, description="the version that must be installed; any or none if not given")
+    ] = None
+
+    @model_validator(mode="after")
+    def _named_once(self) -> Self:
+        if (self.requirement is None) == (self.source is None):
+            raise ValueError("name the wheel by `requirement` or by `source`, one of them")
+        return self
+
+
 class Render(Model):
     """A jinja2 template and the artefact that it makes."""
 
@@ -58,12 +82,19 @@ class Stage(Model):
     needs: Annotated[
         list[StageId], Field(description="stages that come before, and without which this one is skipped")
     ] = []
+    after: Annotated[
+        list[StageId],
+        Field(description="stages that come first if they are on: order alone, so switching one off skips nothing"),
+    ] = []
     enabled: Annotated[bool, Field(description="a value or `${params.x}`")] = True
     when: Annotated[
         list[AnyCheck] | None, Field(min_length=1, description="checks on the tree that reaches the stage")
     ] = None
     edits: Annotated[list[AnyEdit], Field(description="the changes, in order")] = []
     deploy: Annotated[list[Deploy], Field(description="files that go into the tree verbatim")] = []
+    wheels: Annotated[
+        list[Wheel], Field(description="wheels to install first, by the image's own pip, without network")
+    ] = []
     render: Annotated[list[Render], Field(description="artefacts made from templates")] = []
     provides: Annotated[Provides, Field(description="what the stage brings to the run configuration")] = Provides()
     pre: Annotated[list[AnyCheck], Field(description="checks on the tree that the stage meets")] = []
@@ -80,8 +111,8 @@ class Stage(Model):
             raise ValueError("a template stage has no edits; use kind: codemod")
         if self.kind == "codemod" and self.render:
             raise ValueError("a codemod stage renders nothing; use kind: template")
-        if not (self.edits or self.deploy or self.render):
-            raise ValueError("the stage does nothing: give it edits, deploy or render")
+        if not (self.edits or self.deploy or self.wheels or self.render):
+            raise ValueError("the stage does nothing: give it edits, deploy, wheels or render")
         if self.evidence and not self.claim:
             raise ValueError("evidence without a claim")
         return self

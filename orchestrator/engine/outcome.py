@@ -99,6 +99,8 @@ class StageResult:
     judged: tuple[Judged, ...] = ()
     links: tuple[Link, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
+    roots: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    """Package roots that the stage's wheels filled, with all their files."""
 
     @property
     def id(self) -> str:
@@ -123,6 +125,8 @@ class Run:
 
     plan: Plan
     base: Tree
+    installed: Tree
+    """The base with the wheels of all stages in place: what the installer meets, and what edits are counted from."""
     tree: Tree
     results: tuple[StageResult, ...]
     artefacts: Mapping[str, bytes]
@@ -150,4 +154,4 @@ class Run:
         for result in self.results:
             name = outcome_name(result.outcome)
             counted[name] = counted.get(name, 0) + 1
-        return {"stages": counted, "files": len(self.tree.changed_since(self.base))}
+        return {"stages": counted, "files": len(self.tree.changed_since(self.installed))}

@@ -23,7 +23,9 @@ from orchestrator.core.digest import digest, digest_data
 from orchestrator.engine.graph import ancestors, order
 from orchestrator.engine.load import explained
 from orchestrator.engine.templates import check_template
+from orchestrator.engine.wheels import PlannedWheel
 from orchestrator.spec.edits import AssignEdit, DeleteEdit, ImportEdit, InsertEdit, ReplaceEdit, TransformEdit
+from orchestrator.spec.pins import pin, wheel_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -82,6 +84,7 @@ class PlannedStage:
     renders: tuple[PlannedRender, ...]
     place: Place
     digest: str
+    wheels: tuple[PlannedWheel, ...] = ()
 
     @property
     def id(self) -> str:
@@ -160,12 +163,14 @@ class _Compiler:
         self.found: list[Diagnostic] = []
         self.sources: dict[str, str] = {}
         self.transforms: dict[str, LoadedTransform] = {}
+        self.wheels: dict[str, tuple[str, int]] = {}
 
     def stage(self, index: int, stage: Stage, before: list[str]) -> PlannedStage:
         here = len(self.found)
         edits = [self.edit(index, i, edit) for i, edit in enumerate(stage.edits)]
         deploys = [self.deploy(index, i, stage) for i in range(len(stage.deploy))]
         renders = [self.render(index, i, stage) for i in range(len(stage.render))]
+        wheels = [self.wheel(index, i, stage) for i in range(len(stage.wheels))]
         self.patterns_of_checks(index, stage)
         unknown = self.loaded.target.unknown()
         self.found[here:] = [explained(d, unknown).in_stage(stage.id) for d in self.found[here:]]
@@ -184,6 +189,7 @@ class _Compiler:
             tuple(r for r in renders if r),
             self.loaded.place(index, "id"),
             digest_data(identity),
+            tuple(w for w in wheels if w),
         )
 
     def edit(self, stage: int, number: int, edit: AnyEdit) -> PlannedEdit | None:
@@ -275,6 +281,24 @@ class _Compiler:
             return None
         self.found.extend(check_template(render.template, text))
         return PlannedRender(render.template, render.to, text, render.schema_, place)
+
+    def wheel(self, stage: int, number: int, model: Stage) -> PlannedWheel | None:
+        """Return a wheel that the stage asks for; the file itself is fetched with the base tree."""
+        wheel = model.wheels[number]
+        place = self.loaded.place(stage, "wheels", number, "source" if wheel.source else "requirement")
+        try:
+            name, version = wheel_name(wheel.source) if wheel.source else pin(wheel.requirement or "")
+        except Rejected as error:
+            self.found.extend(d.at(place) for d in error.diagnostics)
+            return None
+        planned = PlannedWheel(name, version, wheel.source, wheel.replaces, place)
+        other = self.wheels.setdefault(planned.key, (model.id, number))
+        if other != (model.id, number):
+            message = f"two wheels of '{planned.key}': stage '{other[0]}' has one as well"
+            self.found.append(
+                Diagnostic("E240", message, place, help="An image has one version of a package: keep one.")
+            )
+        return planned
 
     def source(self, path: str, place: Place, missing: str = "E120") -> bytes:
         try:

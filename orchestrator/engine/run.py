@@ -25,6 +25,7 @@ from orchestrator.engine.outcome import (
 )
 from orchestrator.engine.templates import render_template
 from orchestrator.engine.verdicts import Verdicts
+from orchestrator.engine.wheels import edited_files
 from orchestrator.engine.write_sets import unordered_writers
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class _Fold:
     def __init__(self, plan: Plan, base: Tree, lock: Lock | None, chain: Chain | None) -> None:
         self.plan = plan
         self.base = base
+        self.installed = base
         self.tree = base
         self.lock = lock
         self.chain = chain
@@ -75,6 +77,7 @@ class _Fold:
         self.writers: dict[Definition, str] = {}
         self.results: dict[str, StageResult] = {}
         self.verdicts = Verdicts()
+        self.targets = edited_files(plan.stages)
 
     # --- one stage ---
 
@@ -87,7 +90,7 @@ class _Fold:
         if closed:
             reason = f"when: {closed[0].check} {closed[0].subject}: {closed[0].verdict.evidence}"
             return StageResult(planned, Skipped(reason), judged=gates)
-        ground = Ground(self.tree, self.base, self.sources, self.chain, self.writers)
+        ground = Ground(self.tree, self.installed, self.sources, self.chain, self.writers, self.targets)
         tried = attempt(planned, ground)
         if tried.faults:
             return self.failed(planned, tried, tried.faults, gates)
@@ -120,16 +123,17 @@ class _Fold:
         gates: tuple[Judged, ...],
     ) -> StageResult:
         before = self.view()
+        ground = ground.with_roots(tried.roots)
         pre = tuple(self.judged("pre", planned.stage.pre, before))
         after = View(
-            self.tree.with_files(tried.written),
-            self.base,
+            ground.tree.with_files(tried.written),
+            ground.base,
             self.plan.facts,
             {**self.artefacts, **artefacts},
             self.sources,
         )
         post = tuple(self.roles(planned, before, after))
-        judged = (*gates, *pre, *post, *self.implied(planned, after))
+        judged = (*gates, *pre, *post, *self.judged("post", self.implied(planned), after))
         faults = [_check_fault("E520", "pre-check", planned, j) for j in pre if not j.verdict.holds]
         faults += [
             _check_fault("E521", "post-check", planned, j)
@@ -143,12 +147,13 @@ class _Fold:
             planned,
             Applied(self.fit(added)),
             tuple(tried.sites),
-            {path: self.tree.get(path) for path in tried.written},
+            {path: ground.tree.get(path) for path in tried.written},
             tried.written,
             artefacts,
             judged,
             added,
             tuple(_warnings(planned, judged)),
+            tried.roots,
         )
 
     def failed(
@@ -171,7 +176,7 @@ class _Fold:
         known = lock.base_image(link.definition)
         if not known:
             return "unlocked"
-        at_base = image(link.definition, self.base.get(link.definition.file), self.sources)
+        at_base = image(link.definition, self.installed.get(link.definition.file), self.sources)
         in_chain = any(
             link.before in chain.images(link.definition) and link.before is not None for chain in lock.bases.values()
         )
@@ -207,7 +212,7 @@ class _Fold:
     # --- checks ---
 
     def view(self) -> View:
-        return View(self.tree, self.base, self.plan.facts, self.artefacts, self.sources)
+        return View(self.tree, self.installed, self.plan.facts, self.artefacts, self.sources)
 
     def judged(self, role: CheckRole, checks: Iterable[Check], view: View) -> Iterator[Judged]:
         for check in checks:
@@ -222,18 +227,18 @@ class _Fold:
                 role = "invariant" if self.verdicts.judge(check, before).holds else "effect"
             yield Judged(role, check.check, check.subject(), check.because or "", verdict)
 
-    def implied(self, planned: PlannedStage, after: View) -> Iterator[Judged]:
-        """Judge what an artefact's schema says, without YAML."""
+    def implied(self, planned: PlannedStage) -> Iterator[Check]:
+        """Yield what an artefact's schema says, without YAML."""
         for render in planned.renders:
             if render.schema == "run-config":
-                check = RunConfigFits(check="run_config", file=render.to)
-                yield from self.judged("post", [check], after)
+                yield RunConfigFits(check="run_config", file=render.to)
 
     # --- the end ---
 
     def take(self, result: StageResult) -> None:
         self.results[result.id] = result
-        self.tree = self.tree.with_files(result.after)
+        self.tree = self.tree.with_roots(result.roots).with_files(result.after)
+        self.installed = self.installed.with_roots(result.roots)
         self.artefacts.update(result.artefacts)
         self.writers.update((link.definition, result.id) for link in result.links)
 
@@ -244,12 +249,13 @@ class _Fold:
             if result.in_effect:
                 final[id_] = tuple(self.judged("final", self.lasting(result.planned), self.view()))
                 findings.extend(self.lost(result, j) for j in final[id_] if not j.verdict.holds)
-        touched = frozenset(self.tree.changed_since(self.base))
+        touched = frozenset(self.tree.changed_since(self.installed))
         findings.extend(self.house_rules(touched))
         findings.extend(unordered_writers(list(self.results.values()), self.plan.ancestors))
         return Run(
             self.plan,
             self.base,
+            self.installed,
             self.tree,
             tuple(self.results.values()),
             dict(self.artefacts),
@@ -258,11 +264,12 @@ class _Fold:
         )
 
     def lasting(self, planned: PlannedStage) -> Iterator[Check]:
-        """Yield the post-checks that must hold to the end: all but those that a stage in effect ends."""
+        """Yield the checks that must hold to the end: post-checks that no stage in effect ends, and implied ones."""
         for check in planned.stage.post:
             ends = self.results.get(check.until) if check.until else None
             if ends is None or not ends.in_effect:
                 yield check
+        yield from self.implied(planned)
 
     def lost(self, result: StageResult, judged: Judged) -> Diagnostic:
         files = {path for path in (*result.after, *self.tree) if path in judged.subject}

@@ -29,7 +29,7 @@ def unordered_writers(results: Sequence[StageResult], ancestors: Mapping[str, fr
                 message = (
                     f"stages '{first.id}' and '{second.id}' both write {link.definition}, and neither needs the other"
                 )
-                help_ = f"Add '{first.id}' to the needs of '{second.id}'."
+                help_ = f"Add '{first.id}' to the needs of '{second.id}' or, for the order alone, to its `after`."
                 yield Diagnostic("E510", message, second.planned.place, help_, stage=second.id)
 
 

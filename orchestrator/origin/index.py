@@ -1,4 +1,4 @@
-"""Find one pinned source distribution on a package index and download it. Nothing is built, nothing installed."""
+"""Find one pinned file on a package index and download it. Nothing is built, nothing installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 from unearth import PackageFinder
 from unearth.auth import MultiDomainBasicAuth
 from unearth.errors import HashMismatchError
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from unearth.fetchers import Fetcher
     from unearth.link import Link
 
+    from orchestrator.origin.pinned import Kind
     from orchestrator.origin.pip_settings import IndexSettings
 
 MAX_BYTES = 512 * 2**20
 UNREACHABLE: tuple[type[Exception], ...] = (*HTTPErrors, OSError, ValueError, RuntimeError)
-SUFFIX = ".tar.gz"  # the one format of a source distribution: PEP 625
 NOT_HERE = frozenset({404, 410})
 
 
@@ -38,12 +38,14 @@ NOT_HERE = frozenset({404, 410})
 class _Report:
     """What happened on the way.
 
-    `broken` sources may hold the file, `others` are files of another digest, `said` is what the library logged.
+    `broken` sources may hold the file, `others` are files of another digest, `unfit` are files of another
+    kind, `said` is what the library logged.
     """
 
     broken: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
+    unfit: list[str] = field(default_factory=list)
     versions: set[str] = field(default_factory=set)
 
     def answered(self, response: Any) -> None:  # noqa: ANN401 - httpx in one release of unearth, httpx2 in the next
@@ -57,10 +59,10 @@ class _Report:
         return tuple(dict.fromkeys(redacted(line) for line in (*self.broken, *self.said)))
 
 
-def download(
-    name: str, version: Version, folder: Path, settings: IndexSettings, expected: str | None
+def download(  # noqa: PLR0913, PLR0917 - one search, and all that it depends on
+    kind: Kind, name: str, version: Version, folder: Path, settings: IndexSettings, expected: str | None
 ) -> tuple[Path, str]:
-    """Download `name-version.tar.gz` into `folder`; return its path and its address without credentials.
+    """Download the file of this kind into `folder`; return its path and its address without credentials.
 
     Local sources are asked before remote ones. Raises `Rejected`: E301 a source did not answer, E302 the file is not
     the one the index announces, E303 no source has it.
@@ -73,14 +75,14 @@ def download(
         except UNREACHABLE as error:
             help_ = "Correct pip's certificates or proxy: PIP_CERT, PIP_CLIENT_CERT, PIP_PROXY, or `pip config list`."
             raise Rejected(Diagnostic("E301", f"no connection can be set up: {_words(error)}", help=help_)) from None
-        for link in _links(name, version, settings, session, report, expected):
+        for link in _links(kind, name, version, settings, session, report, expected):
             try:
                 return _save(session, link, folder), link.redacted
             except HashMismatchError as error:
                 raise Rejected(_not_as_announced(link, error)) from None
             except UNREACHABLE as error:
                 report.broken.append(f"{link.redacted}: {_words(error)}")
-    raise Rejected(_not_found(name, version, settings, report, expected))
+    raise Rejected(_not_found(kind, name, version, settings, report, expected))
 
 
 def redacted(text: str) -> str:
@@ -114,34 +116,47 @@ def _tls(settings: IndexSettings) -> ssl.SSLContext:
 
 
 def _links(  # noqa: PLR0913, PLR0917 - one search, and all that it depends on
-    name: str, version: Version, settings: IndexSettings, session: Fetcher, report: _Report, expected: str | None
+    kind: Kind,
+    name: str,
+    version: Version,
+    settings: IndexSettings,
+    session: Fetcher,
+    report: _Report,
+    expected: str | None,
 ) -> Iterator[Link]:
     """Yield the links to the file, source by source; one whose announced digest is another is passed over."""
     sources = [("find_links", s) for s in settings.find_links] + [("index_urls", s) for s in settings.index_urls]
-    for kind, source in sorted(sources, key=lambda s: "://" in s[1] and not s[1].startswith("file:")):
-        if kind == "find_links" and "://" not in source and not Path(source).exists():
+    for how, source in sorted(sources, key=lambda s: "://" in s[1] and not s[1].startswith("file:")):
+        if how == "find_links" and "://" not in source and not Path(source).exists():
             report.said.append(f"{source}: does not exist")
             continue
         try:
             finder = PackageFinder(
                 session,
-                find_links=[source] if kind == "find_links" else [],
-                index_urls=[source] if kind == "index_urls" else [],
-                no_binary=[name],
+                find_links=[source] if how == "find_links" else [],
+                index_urls=[source] if how == "index_urls" else [],
                 ignore_compatibility=True,  # with this Python; the image has its own
             )
             packages = finder.find_all_packages(name, allow_yanked=True)
-            found = [p for p in packages if p.link.filename.endswith(SUFFIX) and p.version]
+            found = [p for p in packages if p.link.filename.endswith(kind.endings) and p.version]
         except UNREACHABLE as error:
             report.broken.append(f"{redacted(source)}: {_words(error)}")
             continue
         report.versions.update(str(p.version) for p in found)
+        report.unfit += [p.link.filename for p in packages if p not in found and _is_version(p.version, version)]
         for link in (p.link for p in found if Version(str(p.version)) == version):
             announced = _announced(link)
             if expected and announced and announced != expected:
                 report.others.append(f"{link.redacted}: announced sha256 {announced}")
             else:
                 yield link
+
+
+def _is_version(text: str | None, version: Version) -> bool:
+    try:
+        return Version(text or "") == version
+    except InvalidVersion:
+        return False
 
 
 def _announced(link: Link) -> str | None:
@@ -189,8 +204,8 @@ def _not_as_announced(link: Link, error: HashMismatchError) -> Diagnostic:
     return Diagnostic("E302", message, notes=tuple(pairs), help="Try again; if it stays so, do not trust this index.")
 
 
-def _not_found(
-    name: str, version: Version, settings: IndexSettings, report: _Report, expected: str | None
+def _not_found(  # noqa: PLR0913, PLR0917 - one search, and all that it depends on
+    kind: Kind, name: str, version: Version, settings: IndexSettings, report: _Report, expected: str | None
 ) -> Diagnostic:
     if report.others:
         message = f"the index has another {name}=={version} than the one that is expected"
@@ -201,9 +216,9 @@ def _not_found(
         return Diagnostic("E301", f"{name}=={version} cannot be fetched: not every source answers", notes=report.notes)
     asked = [redacted(source) for source in (*settings.find_links, *settings.index_urls)]
     near = did_you_mean(str(version), report.versions)
-    message = f"no source distribution {name}-{version}{SUFFIX} on {_list(asked)}"
-    help_ = near or "Correct the name, or add an index that has it: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS."
-    return Diagnostic("E303", message, notes=report.notes, help=help_)
+    message = f"no {kind.words} {name}-{version}{kind.endings[0]} on {_list(asked)}"
+    notes = tuple(f"it has {file}" for file in dict.fromkeys(report.unfit))
+    return Diagnostic("E303", message, notes=(*notes, *report.notes), help=near or kind.advice)
 
 
 def _list(words: Sequence[str]) -> str:

@@ -16,8 +16,19 @@ class WorkspaceFiles:
 
     root: Path
 
-    def read(self, path: str) -> bytes:
-        """Return the bytes of a workspace file.
+    def names(self, folder: str, ending: str) -> tuple[str, ...]:
+        """Return the paths of the files directly in a folder whose names have this ending, sorted; () without one."""
+        try:
+            found = [entry.name for entry in (self.root / folder).iterdir() if entry.name.endswith(ending)]
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError as error:
+            message = f"the folder '{folder}' cannot be read: {error.strerror}"
+            raise Rejected(Diagnostic("E121", message, Place(folder), help="Check its permissions.")) from None
+        return tuple(f"{folder}/{name}" for name in sorted(found))
+
+    def read(self, path: str, limit: int = MAX_BYTES) -> bytes:
+        """Return the bytes of a workspace file of at most `limit` bytes.
 
         Raises `Rejected`: E120 missing, E121 unreadable, E122 outside of the workspace, E123 too large,
         E124 not an ordinary file.
@@ -36,8 +47,8 @@ class WorkspaceFiles:
                 help_ = "Name a file; folders are not deployed as a whole."
                 raise Rejected(Diagnostic("E124", f"'{path}' is not an ordinary file", Place(path), help=help_))
             size = real.stat().st_size
-            if size > MAX_BYTES:
-                message = f"'{path}' has {size:,} bytes; at most {MAX_BYTES:,} are read"
+            if size > limit:
+                message = f"'{path}' has {size:,} bytes; at most {limit:,} are read"
                 raise Rejected(
                     Diagnostic("E123", message, Place(path), help="A patch is small; is this the right file?")
                 )

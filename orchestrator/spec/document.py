@@ -20,7 +20,7 @@ from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 if TYPE_CHECKING:
     from ruamel.yaml.error import StreamMark
 
-MAX_BYTES = 4 * 2**20  # ruamel needs seconds for more, and no hand-written pipeline is near it
+MAX_BYTES = 2**20  # ruamel needs many seconds for more, and no hand-written pipeline is near it
 MAX_DEPTH = 64
 MAX_VALUES = 200_000  # what aliases may expand to
 

@@ -13,7 +13,7 @@ from orchestrator.spec.model import Model, Scalar
 from orchestrator.spec.validate import misread, validated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 Status = Literal["measured", "specified", "disputed", "unknown"]
 
@@ -48,22 +48,31 @@ class Image(Model):
 
 
 class SdistBase(Model):
-    """Base tree from a source distribution of the package index."""
+    """One package of the base tree from a source distribution of the package index."""
 
     sdist: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+==[^=\s]+$", description="NAME==VERSION")]
-    package: Annotated[str, Field(min_length=1, description="the package folder inside it")]
+    package: Annotated[
+        str, Field(min_length=1, description="the package folder inside it; fills the package root of that name")
+    ]
+
+    def fills(self, roots: Collection[str]) -> str:
+        """Return the package root that it fills: the one of the package's name, else the target's first."""
+        return self.package if self.package in roots else next(iter(roots))
 
 
 class WorkspaceBase(Model):
-    """Base tree that another workspace's pipeline makes."""
+    """Packages of the base tree that another workspace's pipeline makes: all that its own target has."""
 
     workspace: Annotated[str, Field(min_length=1, description="folder, relative to this workspace")]
 
 
 class SuppliedBase(Model):
-    """Base tree that the user hands over: `--tree ROOT=DIR` or an archive."""
+    """A base tree that the user hands over: `--tree ROOT=DIR` or an archive."""
 
     supplied: Annotated[str, Field(min_length=1, description="how to get it, shown when it is missing")]
+
+
+Origin = SdistBase | WorkspaceBase | SuppliedBase
 
 
 class Target(Model):
@@ -76,7 +85,10 @@ class Target(Model):
         str | None, Field(min_length=1, description="target file, relative to this one, whose facts hold here too")
     ] = None
     image: Annotated[Image, Field(description="the image and its interpreter")]
-    base: Annotated[SdistBase | WorkspaceBase | SuppliedBase, Field(description="where the base tree comes from")]
+    base: Annotated[
+        Origin | Annotated[list[Origin], Field(min_length=1)],
+        Field(description="where the base tree comes from: one origin, or a list of them, each for its own packages"),
+    ]
     roots: Annotated[
         dict[str, list[str]], Field(min_length=1, description="package root → the paths it has in the image")
     ]
@@ -97,6 +109,19 @@ class Target(Model):
     engine: Annotated[
         dict[str, Scalar | Figure], Field(description="name → figure; `${engine.NAME}` refers to it")
     ] = {}
+
+    @model_validator(mode="after")
+    def _one_origin_a_root(self) -> Self:
+        filled = [origin.fills(self.roots) for origin in self.origins if isinstance(origin, SdistBase)]
+        twice = next((root for root in filled if filled.count(root) > 1), None)
+        if twice:
+            raise ValueError(f"two source distributions fill the package root '{twice}'")
+        return self
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """Every origin of the base tree."""
+        return tuple(self.base) if isinstance(self.base, list) else (self.base,)
 
     def values(self) -> dict[str, Any]:
         """Return the dotted values that YAML may refer to; unknown figures are left out."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tests.behaviour.drive_cached_tokens import last_usage, serving
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
 PROMPT = 10_000
 CHUNKS = 3
@@ -68,6 +71,29 @@ def recomputed() -> list[Any]:
     return steps
 
 
+def usage() -> Any:  # noqa: ANN401 - JSON
+    """Return the usage at the end of a streamed chat answer to the long prompt, as the server counts it."""
+    protocol: Any = importlib.import_module("vllm.entrypoints.openai.protocol")
+    outputs: Any = importlib.import_module("vllm.outputs")
+    of = group(1, "DELTA")
+
+    async def steps() -> AsyncIterator[Any]:
+        for _ in range(CHUNKS - 1):
+            yield outputs.RequestOutput.from_seq_group(of, use_cache=False)
+        for token in NEW:
+            append(of.seqs[0], token)
+            yield outputs.RequestOutput.from_seq_group(of, use_cache=False)
+
+    server = serving("serving_chat", "OpenAIServingChat", response_role="assistant", chat_template=None)
+    question = [{"role": "user", "content": "?"}]
+    request = protocol.ChatCompletionRequest(
+        model="m", messages=question, stream=True, stream_options={"include_usage": True}
+    )
+    metadata = protocol.RequestResponseMetadata(request_id="0")
+    answer = server.chat_completion_stream_generator(request, steps(), "0", [], None, metadata)
+    return asyncio.run(last_usage(answer))
+
+
 DRIVES: dict[str, Callable[[], Any]] = {
     "delta": lambda: request(1, "DELTA"),
     "delta, one result object": lambda: request(1, "DELTA", use_cache=True),
@@ -75,4 +101,5 @@ DRIVES: dict[str, Callable[[], Any]] = {
     "whole": lambda: request(1, "CUMULATIVE"),
     "whole of two": lambda: request(2, "CUMULATIVE"),
     "recomputed": recomputed,
+    "delta, counted by the server": usage,
 }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 STANDINS = ROOT / "tests" / "standins"
-WORKSPACE = ("pipeline.yaml", "targets", "templates", "kernels", "stages", "examples")
+WORKSPACE = ("pipeline.yaml", "targets", "templates", "kernels", "modules", "stages", "examples")
 NO_NETWORK = "E301"
 
 
@@ -116,4 +116,4 @@ def environment(tree: Path, **more: str) -> dict[str, str]:
         if not name.startswith(("VLLM_", "TRITON_", "PYTHON", "PYTEST_"))
     }
     path = os.pathsep.join((str(tree), str(STANDINS)))
-    return {**kept, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **more}
+    return {**kept, "PYTHONPATH": path, **more}

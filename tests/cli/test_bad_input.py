@@ -221,15 +221,9 @@ CASES = {
             )
         ],
     ),
-    "stage that does nothing": (
-        stage(f"    edits:\n      - {{{EDIT}}}\n", ""),
-        [
-            (
-                "E114 pipeline.yaml:6:5 an entry of 'stages' does not fit: the stage does nothing: give it edits, "
-                "deploy or render | "
-                "Found a mapping."
-            )
-        ],
+    "evidence of nothing": (
+        stage("    edits", "    evidence: measured\n    edits"),
+        ["E114 pipeline.yaml:6:5 an entry of 'stages' does not fit: evidence without a claim | Found a mapping."],
     ),
     "pattern that is not Python": (
         edit('op: delete, file: pkg/a.py, match: "if x"'),
@@ -375,6 +369,13 @@ def test_text_that_older_yaml_reads_as_something_else_stays_text(tmp_path: Path,
             "E104 pipeline.yaml:1:1 byte 0xff is not UTF-8 | Save the file as UTF-8.",
         ),
         (
+            b"#" * (2**20 + 1),
+            (
+                "E101 pipeline.yaml the file has 1,048,577 bytes; at most 1,048,576 are read | "
+                "Split it, or remove generated parts."
+            ),
+        ),
+        (
             b"#" * (4 * 2**20 + 1),
             (
                 "E123 pipeline.yaml 'pipeline.yaml' has 4,194,305 bytes; at most 4,194,304 are read | "
@@ -382,7 +383,7 @@ def test_text_that_older_yaml_reads_as_something_else_stays_text(tmp_path: Path,
             ),
         ),
     ],
-    ids=["empty", "blank", "comment", "latin-1", "utf-16", "too large"],
+    ids=["empty", "blank", "comment", "latin-1", "utf-16", "too large", "far too large"],
 )
 def test_a_file_that_holds_no_pipeline_is_named(tmp_path: Path, content: bytes, expected: str) -> None:
     workspace = Workspace.at(tmp_path)

@@ -60,7 +60,7 @@ needs_root = pytest.mark.skipif(not IS_ROOT, reason="needs root: owners, mounts"
 # ------------------------------------------------------------------------------------------------ the scene
 
 
-def _version_of(python: str) -> str | None:
+def version_of(python: str) -> str | None:
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
         done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
@@ -69,18 +69,18 @@ def _version_of(python: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _find_python(version: str) -> str | None:
+def find_python(version: str) -> str | None:
     on_path = shutil.which(f"python{version}")
     elsewhere = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     for candidate in [*([on_path] if on_path else []), *map(str, elsewhere)]:
-        if _version_of(candidate) == version:
+        if version_of(candidate) == version:
             return candidate
     return None
 
 
 @pytest.fixture(scope="module", params=["running", "3.8", "3.10"])
 def python(request: pytest.FixtureRequest) -> str:
-    found = sys.executable if request.param == "running" else _find_python(request.param)
+    found = sys.executable if request.param == "running" else find_python(request.param)
     if found is None:
         pytest.skip(f"no Python {request.param} on PATH or in ~/.pyenv")
     return found
@@ -176,7 +176,7 @@ def write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def manifest_for(python: str, base: Mapping[str, bytes] = BASE, final: Mapping[str, bytes] = FINAL) -> Manifest:
-    version = _version_of(python)
+    version = version_of(python)
     assert version
     return Manifest.of(
         "demo",
@@ -641,7 +641,7 @@ def test_a_file_that_cannot_be_replaced_brings_the_others_back(running: Scene, m
 @needs_root
 def test_a_user_who_may_not_write_is_told_to_be_root() -> None:
     system = "/usr/bin/python3"
-    if _version_of(system) is None:
+    if version_of(system) is None:
         pytest.skip("no interpreter that every user may run")
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to other users
         scene = build(system, Path(folder))

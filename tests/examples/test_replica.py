@@ -1,7 +1,7 @@
 """The replica gets the quirks that the facts name, from the published source, with this very tool.
 
 Those on the real source fetch it from the package index once, and are skipped without network. The one that
-imports the result is skipped unless `VLLM_PYTHON` names an interpreter with `tests/behaviour/requirements.txt`.
+imports the result needs an interpreter with `tests/behaviour/requirements.txt`. In CI nothing is skipped.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from orchestrator.engine.run import run
 from orchestrator.origin.archive import read_package
 from orchestrator.origin.sdist import cache_folder, fetch_sdist
 from orchestrator.origin.workspace import WorkspaceFiles
+from tests.behaviour import trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +82,7 @@ def published() -> Tree:
         archive = fetch_sdist("vllm==0.6.3", cache_folder(os.environ), None)
     except Rejected as error:
         if {d.code for d in error.diagnostics} == {"E301"}:
-            pytest.skip("the source distribution is not in the cache and the package index cannot be reached")
+            trees.unavailable("the source distribution is not in the cache and the package index cannot be reached")
         raise
     base, _ = read_package(archive.path, "vllm", "vllm")
     return base.tree
@@ -161,14 +162,10 @@ def test_no_file_but_the_backend_lost_its_last_line_end(replica: Run, published:
 
 
 def test_the_replica_is_imported_on_a_cpu(replica: Run, tmp_path: Path) -> None:
-    python = os.environ.get("VLLM_PYTHON")
-    if not python:
-        pytest.skip("VLLM_PYTHON does not name an interpreter")
-    for path, content in replica.tree.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(content)
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{STANDINS}"}
+    python = trees.interpreter()
+    trees.write(replica.tree, tmp_path)
     code = "\n".join(f"import vllm.{module}" for module in IMPORTED)
+    environment = trees.environment(tmp_path)
     done = subprocess.run([python, "-c", code], env=environment, cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
 

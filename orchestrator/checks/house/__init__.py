@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.checks.house import defined, mounts, package_init, parses, reachable, resolves
+from orchestrator.checks.house.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HouseRule:
-    """One rule: the code of its findings, what it demands, and its judge over (view, touched paths)."""
+    """One rule: the code of its findings, what it demands, and its judge over (world, touched paths)."""
 
     code: str
     title: str
-    judge: Callable[[View, frozenset[str]], Iterator[Diagnostic]]
+    judge: Callable[[World, frozenset[str]], Iterator[Diagnostic]]
 
 
 RULES: tuple[HouseRule, ...] = (
@@ -38,4 +39,5 @@ def judge_house_rules(view: View, touched: frozenset[str]) -> tuple[Diagnostic, 
 
     `view` shows the final tree; `touched` are the paths of it that the run changed or added.
     """
-    return tuple(found for rule in RULES for found in rule.judge(view, touched))
+    world = World(view)
+    return tuple(found for rule in RULES for found in rule.judge(world, touched))

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from orchestrator.checks.house.reads import looked_up, place, reads
 from orchestrator.checks.house.truth import Truth
-from orchestrator.checks.house.world import World, makes_names
-from orchestrator.code.imports import declared_global, module_names, package_of
+from orchestrator.checks.house.world import makes_names
+from orchestrator.code.imports import globals_in, module_names, package_of
 from orchestrator.code.symbols import BUILTINS
 from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from orchestrator.checks.view import View
+    from orchestrator.checks.house.world import World
     from orchestrator.code.source import Source
 
 _CAUGHT = frozenset({"NameError", "Exception", "BaseException"})
@@ -31,11 +31,10 @@ _SINCE = {
 }
 
 
-def judge(view: View, touched: frozenset[str]) -> Iterator[Diagnostic]:
+def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
     """Yield one finding for each name of a file that is bound nowhere, at its first read."""
-    world = World(view)
     for path in sorted(touched):
-        source = view.source(path) if path.endswith(".py") else None
+        source = world.view.source(path) if path.endswith(".py") else None
         if source is None:
             continue
         try:
@@ -60,7 +59,7 @@ def _of_file(source: Source, world: World) -> Iterator[Diagnostic]:
     unbound -= brought
     if not unbound or makes_names(source):
         return
-    unbound -= declared_global(source.tree)
+    unbound -= globals_in(source)
     truth = Truth(world)
     told: set[str] = set()
     for read in reads(source, unbound, python):

@@ -10,11 +10,13 @@ from orchestrator.core.diagnostics import Diagnostic, Place
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from orchestrator.checks.house.world import World
     from orchestrator.checks.view import View
 
 
-def judge(view: View, touched: frozenset[str]) -> Iterator[Diagnostic]:
+def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
     """Yield one finding for each touched file that a mount would hide."""
+    view = world.view
     for path in sorted(touched):
         for image_path in _in_image(path, view):
             mount = next((m for m in view.facts.mounts if _is_under(image_path, m)), None)

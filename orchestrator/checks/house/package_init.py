@@ -10,11 +10,13 @@ from orchestrator.core.diagnostics import Diagnostic, Place, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from orchestrator.checks.house.world import World
     from orchestrator.checks.view import View
 
 
-def judge(view: View, touched: frozenset[str]) -> Iterator[Diagnostic]:
+def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
     """Yield one warning for each package of the base tree whose `__init__.py` is touched."""
+    view = world.view
     for path in sorted(touched):
         file = PurePosixPath(path)
         # A package that the run brings along as a whole has nothing to hide from.

@@ -15,7 +15,7 @@ from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from orchestrator.checks.view import View
+    from orchestrator.checks.house.world import World
     from orchestrator.code.source import Source
 
 _HELP = "Mend the code at this place: the image would hold a file that cannot be imported."
@@ -38,20 +38,22 @@ _SUSPECTS = tuple(
 _SUSPECTS_ARE_KNOWN = (3, 10)
 
 
-def judge(view: View, touched: frozenset[str]) -> Iterator[Diagnostic]:
+def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
     """Yield one finding for each touched file that the target's Python cannot read."""
     for path in sorted(touched):
-        source = view.source(path) if path.endswith(".py") else None
+        source = world.view.source(path) if path.endswith(".py") else None
         if source is not None:
-            found = _fault(source, view.facts.python)
+            found = _fault(source, world.view.facts.python)
             if found:
                 yield found
 
 
 def _fault(source: Source, python: tuple[int, int]) -> Diagnostic | None:
     try:
-        _compile(source)
-        newer = _newer_syntax(source, python) if python < sys.version_info[:2] else None
+        fault = fault_of_compiling(source)
+        if fault is not None:
+            raise fault
+        return _newer_syntax(source, python) if python < sys.version_info[:2] else None
     except Rejected as error:
         found = error.diagnostics[0]
         return _finding(found.message.removeprefix("not valid Python: "), found.place, python)
@@ -61,7 +63,6 @@ def _fault(source: Source, python: tuple[int, int]) -> Diagnostic | None:
     except (ValueError, RecursionError, MemoryError) as error:
         what = str(error) if isinstance(error, ValueError) else "nested too deeply"
         return _finding(what, Place(source.path), python)
-    return newer
 
 
 def _finding(what: str, place: Place | None, python: tuple[int, int]) -> Diagnostic:
@@ -74,12 +75,23 @@ def _finding(what: str, place: Place | None, python: tuple[int, int]) -> Diagnos
     return Diagnostic("E501", f"does not parse for Python {version}: {what}", place, help=_HELP)
 
 
-def _compile(source: Source) -> None:
-    """Parse and compile: only the compiler sees a late `from __future__` or a `return` outside of a function."""
-    tree = source.tree  # parsed once, for the rules that follow; raises with a place of its own
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an invalid escape is no fault of this rule
-        compile(tree, source.path, "exec", dont_inherit=True)
+def fault_of_compiling(source: Source) -> Exception | None:
+    """Return why the Python that runs us cannot compile a file, None where it can; asked once of a source.
+
+    Only the compiler sees a late `from __future__` or a `return` outside of a function.
+    """
+    return source.derived(_fault_of_compiling)
+
+
+def _fault_of_compiling(source: Source) -> Exception | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an invalid escape is no fault of this rule
+            # The tree is parsed once, for the rules that follow; it raises with a place of its own.
+            compile(source.tree, source.path, "exec", dont_inherit=True)
+    except (Rejected, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return error
+    return None
 
 
 def _newer_syntax(source: Source, python: tuple[int, int]) -> Diagnostic | None:

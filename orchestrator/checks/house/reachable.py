@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from orchestrator.checks.house.reads import looked_up, place, reads
 from orchestrator.checks.house.truth import Known, Truth
-from orchestrator.checks.house.world import World, makes_names
-from orchestrator.code.imports import Test, declared_global, module_names
+from orchestrator.checks.house.world import makes_names
+from orchestrator.code.imports import Test, globals_in, module_names
 from orchestrator.code.symbols import BUILTINS
 from orchestrator.core.diagnostics import Diagnostic, Rejected
 
@@ -16,19 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from orchestrator.checks.house.reads import Read
-    from orchestrator.checks.view import View
+    from orchestrator.checks.house.world import World
     from orchestrator.code.imports import Binding
     from orchestrator.code.source import Source
 
 _CAUGHT = frozenset({"NameError", "Exception", "BaseException"})
 
 
-def judge(view: View, touched: frozenset[str]) -> Iterator[Diagnostic]:
+def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
     """Yield one finding for each name that is read although it is never bound in this target."""
-    world = World(view)
     truth = Truth(world)
     for path in sorted(touched):
-        source = view.source(path) if path.endswith(".py") else None
+        source = world.view.source(path) if path.endswith(".py") else None
         if source is None:
             continue
         try:
@@ -81,7 +80,7 @@ def _never_bound(source: Source, world: World, truth: Truth) -> dict[str, tuple[
             dead[name] = (several[0], *refuted[0])
     if not dead or makes_names(source):
         return {}
-    brought: set[str] = set(declared_global(source.tree))
+    brought: set[str] = set(globals_in(source))
     for star in own.stars:
         names = world.star_names(star, {source.path})
         if names is None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ast
 import symtable
-import sys
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from orchestrator.checks.house.lookups import module_lookups
+from orchestrator.checks.house.parses import fault_of_compiling
 from orchestrator.checks.house.scoping import is_module_level
 from orchestrator.code.imports import Guard, guarded
+from orchestrator.code.spotting import lines_with, spans
 from orchestrator.code.symbols import own_expressions
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ANNOTATIONS_ARE_LAZY = (3, 14)  # PEP 649
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_COMPREHENSIONS_ARE_INLINE = (3, 12)
 
 
 @dataclass(frozen=True)
@@ -38,34 +37,24 @@ class Read:
     guard: Guard
 
 
-@lru_cache(maxsize=256)
 def looked_up(source: Source) -> frozenset[str]:
     """Return every name that some scope of a file looks up in the module: quick, and rather too many than too few."""
-    found: set[str] = set()
-    try:
-        pending = [symtable.symtable(source.text, source.path, "exec")]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    return source.derived(_looked_up)
+
+
+def _looked_up(source: Source) -> frozenset[str]:
+    if fault_of_compiling(source) is not None and not _has_scopes(source):
         return frozenset()  # rule E501 has the say on such a file
-    while pending:
-        table = pending.pop()
-        pending.extend(table.get_children())
-        if isinstance(table, symtable.Function):
-            found.update(table.get_globals())
-        else:
-            found.update(s.get_name() for s in table.get_symbols() if s.is_referenced() and s.is_global())
-    if sys.version_info >= _COMPREHENSIONS_ARE_INLINE:
-        found.update(_past_a_class(source.tree))
-    return frozenset(found)
+    return module_lookups(source.tree, annotations=not _annotations_are_text(source.tree))
 
 
-def _past_a_class(tree: ast.Module) -> Iterator[str]:
-    """Yield what comprehensions in class bodies read: where they have no table of their own (PEP 709), it hides."""
-    for statement, guard in guarded(tree.body):
-        in_class = guard.scopes and isinstance(guard.scopes[-1], ast.ClassDef)
-        if in_class and not isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
-            for node in ast.walk(statement):
-                if isinstance(node, _COMPREHENSIONS):
-                    yield from (name.id for name in ast.walk(node) if isinstance(name, ast.Name))
+def _has_scopes(source: Source) -> bool:
+    """Tell whether the scopes of a file that does not compile can be told at least."""
+    try:
+        symtable.symtable(source.text, source.path, "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def reads(source: Source, names: frozenset[str], python: tuple[int, int]) -> list[Read]:
@@ -74,7 +63,9 @@ def reads(source: Source, names: frozenset[str], python: tuple[int, int]) -> lis
     Annotations count where the target's Python evaluates them.
     """
     walk = _Walk(names, lazy=python >= _ANNOTATIONS_ARE_LAZY or _annotations_are_text(source.tree))
-    found = [read for statement, guard in guarded(source.tree.body) for read in walk.statement(statement, guard)]
+    lines = lines_with(source, names)
+    statements = (pair for pair in guarded(source.tree.body) if spans(pair[0], lines))
+    found = [read for statement, guard in statements for read in walk.statement(statement, guard)]
     return sorted(found, key=lambda read: (read.node.lineno, read.node.col_offset))
 
 

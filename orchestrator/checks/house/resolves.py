@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.checks.house.truth import Truth
 from orchestrator.checks.house.world import InTree, Missing, Outside, World
-from orchestrator.code.imports import ANYTHING, Import, imports
+from orchestrator.code.imports import ANYTHING, Import, imports_in
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity, did_you_mean
 
 if TYPE_CHECKING:
@@ -26,19 +26,18 @@ _Wanted = tuple[str | None, str | None]
 """The module and the name that an import asks for."""
 
 
-def judge(view: View, touched: frozenset[str]) -> Iterator[Diagnostic]:
+def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
     """Yield one finding for each import that would fail; a warning for one that fails in the base tree just so."""
-    world = World(view)
     truth = Truth(world)
     for path in sorted(touched):
-        source = view.source(path) if path.endswith(".py") else None
+        source = world.view.source(path) if path.endswith(".py") else None
         if source is not None:
             yield from _of_file(source, world, truth)
 
 
 def _of_file(source: Source, world: World, truth: Truth) -> Iterator[Diagnostic]:
     try:
-        entries = list(imports(source.tree, source.path))
+        entries = imports_in(source)
     except Rejected:
         return  # rule E501 has said so
     told: set[tuple[ast.stmt, str]] = set()
@@ -59,7 +58,7 @@ def _failing_before(path: str, view: View) -> frozenset[_Wanted]:
         return frozenset()
     world = World(dataclasses.replace(view, tree=view.base))
     try:
-        entries = list(imports(source.tree, path))
+        entries = imports_in(source)
     except Rejected:
         return frozenset()
     return frozenset((entry.module, entry.name) for entry in entries if _fault(entry, source, world))

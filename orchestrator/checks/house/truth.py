@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.checks.house.scoping import hidden
 from orchestrator.checks.house.world import InTree, Missing, World
-from orchestrator.code.imports import Binding, Import, Test, declared_global, module_names
+from orchestrator.code.imports import Binding, Import, Test, globals_in, module_names
 from orchestrator.core.diagnostics import Rejected
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Truth:
         live = [b for b in module_names(source).bindings.get(name, ()) if not self.refuted(b.guard.tests, source)]
         if not live or any(not b.guard.certain for b in live) or not self._runs(live[-1], source):
             return None
-        if b"global" in source.raw and name in declared_global(source.tree):
+        if name in globals_in(source):
             return None
         return self._value(live[-1], source)
 

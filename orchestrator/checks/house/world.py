@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from orchestrator.code.imports import ANYTHING, Import, ModuleNames, declared_global, module_names
+from orchestrator.code.imports import ANYTHING, Import, ModuleNames, globals_in, module_names
 from orchestrator.code.symbols import bound_by
 from orchestrator.core.diagnostics import Rejected
 
@@ -169,8 +169,7 @@ class World:
         if "__getattr__" in own or makes_names(source):
             return None
         names = set(own.bindings) | _MODULE_ATTRIBUTES
-        if b"global" in source.raw:
-            names |= declared_global(source.tree)
+        names |= globals_in(source)
         for star in own.stars:
             brought = self.star_names(star, seen)
             if brought is None:
@@ -200,6 +199,12 @@ class World:
 
 _PLAINLY = ((b"class ", b"("), (b"class ", b":"), (b"def ", b"("), (b"async def ", b"("), (b"", b" = "))
 _MARGIN_IMPORT = re.compile(rb"^(?:from|import)[ \t][^\n(]*(?:\([^()]*\))?", re.MULTILINE)
+# A binding below `if`, `try` and the like that stand at the margin, with no definition between them.
+_IN_A_BLOCK = (
+    rb"^(?:if |elif |else:|try:|except|finally:|with )[^\n]*\n"
+    rb"(?:[ \t]+(?![ \t]|def |class |async |@)[^\n]*\n|\n|\#[^\n]*\n)*?"
+    rb"[ \t]+(?:%b = |(?:async +)?(?:def|class) +%b[(:])"
+)
 _MODULE_ATTRIBUTES = frozenset({"__name__", "__doc__", "__file__", "__package__", "__path__", "__spec__", "__dict__"})
 
 
@@ -226,6 +231,8 @@ def _stands_plainly(raw: bytes, name: str) -> bool:
         return True
     start = raw.find(b"\n%b:" % word)  # an annotation alone binds nothing
     if start >= 0 and b" = " in raw[start : raw.find(b"\n", start + 1)]:
+        return True
+    if re.search(_IN_A_BLOCK % (word, word), raw, re.MULTILINE):
         return True
     return any(word in found.group() and name in _imported(found.group()) for found in _MARGIN_IMPORT.finditer(raw))
 

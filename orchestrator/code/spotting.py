@@ -1,0 +1,37 @@
+"""Which lines of a file may have an identifier: what does not span one of them need not be looked into."""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from orchestrator.code.scopes import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from orchestrator.code.source import Source
+
+
+def lines_with(source: Source, names: Iterable[str]) -> list[int]:
+    """Return the numbers, from 1, of the lines that may have one of the identifiers.
+
+    A line outside of ASCII always may: there an identifier has several spellings (PEP 3131).
+    """
+    has = re.compile("|".join(map(re.escape, names)) or "$.").search
+    return [number for number, line in enumerate(source.lines, 1) if has(line) or not line.isascii()]
+
+
+def spans(node: ast.AST, lines: Sequence[int]) -> bool:
+    """Tell whether a node spans one of the lines (sorted); one without a place may.
+
+    Not to be asked of what stands in an f-string: before Python 3.12 `ast` misplaces some of it.
+    """
+    end = getattr(node, "end_lineno", None)
+    if end is None:
+        return True
+    start = first_line(node) if isinstance(node, ast.stmt) else node.lineno  # type: ignore[attr-defined]  # it has an end
+    position = bisect_left(lines, start)
+    return position < len(lines) and lines[position] <= end

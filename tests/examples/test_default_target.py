@@ -1,0 +1,111 @@
+"""The repository's own pipeline on its default target, real vLLM 0.6.3: six stages, and only the edited lines."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from orchestrator.engine.outcome import AlreadyApplied, Applied
+from tests.behaviour import trees
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from orchestrator.core.tree import Tree
+    from orchestrator.engine.outcome import Run
+
+OPS = "vllm/attention/ops"
+STAGES = (
+    "baseline-patch-ops",
+    "triton-tuning",
+    "triton-enable",
+    "v2-kernel-deploy",
+    "decode-threshold",
+    "run-config-render",
+)
+DEPLOYED = {f"{OPS}/{name}.py" for name in ("paged_attention_pytorch", "paged_attention_v2_pytorch", "trust")}
+# File → how many of its lines go. In the second: three that chose V1, and the call of `forward_prefix`, which
+# `triton-enable` brings back further in.
+LINES_GONE = {
+    "vllm/_custom_ops.py": 1,
+    f"{OPS}/paged_attn.py": 24,
+    f"{OPS}/prefix_prefill.py": 2,
+    "vllm/lora/punica.py": 1,
+    "vllm/triton_utils/importing.py": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def whole() -> trees.Patched:
+    return trees.default()
+
+
+def crlf(tree: Tree) -> Tree:
+    """Return the tree as one public copy of the vendor's has it."""
+    changed = {path: raw.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n") for path, raw in tree.items()}
+    return tree.with_files({path: raw for path, raw in changed.items() if path.endswith(".py")})
+
+
+@pytest.fixture(scope="module", params=["LF", "CRLF"])
+def made(request: pytest.FixtureRequest, whole: trees.Patched) -> trees.Patched:
+    """The run on the base as it is, and on the base with other line ends."""
+    if request.param == "LF":
+        return whole
+    base = replace(whole.base, tree=crlf(whole.base.tree))
+    return trees.patched(trees.request_for(), base)
+
+
+def errors(done: Run) -> list[str]:
+    return [str(d) for d in done.diagnostics if d.severity == "error"]
+
+
+def test_all_six_stages_apply(made: trees.Patched) -> None:
+    assert errors(made.run) == []
+    outcomes = {result.id: type(result.outcome) for result in made.run.results}
+    assert outcomes == dict.fromkeys(STAGES, Applied)
+
+
+def test_every_codemod_stage_has_an_effect_that_would_be_missed(whole: trees.Patched) -> None:
+    assert [d.message for d in whole.run.diagnostics if d.code == "W520"] == []
+
+
+def test_only_the_files_of_the_stages_change(made: trees.Patched) -> None:
+    assert set(made.run.tree.changed_since(made.run.base)) == DEPLOYED | set(LINES_GONE)
+    assert set(made.run.tree) == set(made.run.base) | DEPLOYED
+
+
+@pytest.mark.parametrize("path", LINES_GONE)
+def test_only_the_edited_lines_differ(path: str, made: trees.Patched) -> None:
+    before, after = (tree[path].splitlines(keepends=True) for tree in (made.run.base, made.run.tree))
+    blocks = difflib.SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
+    assert len(before) - sum(block.size for block in blocks) == LINES_GONE[path]
+
+
+@pytest.mark.parametrize("path", LINES_GONE)
+def test_new_lines_end_as_the_old_ones_do(path: str, made: trees.Patched) -> None:
+    before, after = (made.run.base[path], made.run.tree[path])
+    ends = {line[len(line.rstrip(b"\r\n")) :] for line in before.splitlines(keepends=True)}
+    assert {line[len(line.rstrip(b"\r\n")) :] for line in after.splitlines(keepends=True)} == ends
+    assert after.endswith(b"\n") == before.endswith(b"\n")
+
+
+def test_other_line_ends_give_the_same_code(whole: trees.Patched, made: trees.Patched) -> None:
+    for path in LINES_GONE:
+        lines = [run.tree[path].replace(b"\r\n", b"\n") for run in (made.run, whole.run)]
+        assert lines[0] == lines[1]
+
+
+def test_a_run_on_the_patched_tree_changes_nothing(made: trees.Patched, tmp_path: Path) -> None:
+    """The tree is written and handed over, as whoever patches an installed package again would do it."""
+    trees.write(made.run.tree, tmp_path)
+    again = trees.patched(trees.request_for(trees=(f"vllm={tmp_path / 'vllm'}",)))
+    assert errors(again.run) == []
+    assert {r.id: type(r.outcome) for r in again.run.results if r.planned.edits} == dict.fromkeys(
+        STAGES[:-1], AlreadyApplied
+    )
+    assert again.run.base.digest == made.run.tree.digest
+    assert again.run.tree.digest == made.run.tree.digest
+    assert again.run.artefacts == made.run.artefacts

@@ -1,0 +1,2 @@
+class RequestOutput:
+    pass

@@ -1,0 +1,14 @@
+"""Requests, as far as the stage meets them."""
+from dataclasses import dataclass
+from typing import Optional
+
+
+@dataclass
+class RequestMetrics:
+    """When things happened."""
+    arrival_time: float
+    finished_time: Optional[float] = None
+
+
+class Sequence:
+    pass

@@ -1,0 +1,1 @@
+AnyTokenizer = object

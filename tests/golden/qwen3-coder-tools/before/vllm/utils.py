@@ -1,0 +1,5 @@
+import uuid
+
+
+def random_uuid():
+    return uuid.uuid4().hex

@@ -1,0 +1,5 @@
+class AsyncEngineArgs:
+
+    @staticmethod
+    def add_cli_args(parser):
+        return parser

@@ -1,0 +1,6 @@
+"""Kinds of attention."""
+
+
+class AttentionType:
+    DECODER = 1
+    ENCODER = 2

@@ -1,0 +1,2 @@
+def prefix_attention(*arguments):
+    """Attend in PyTorch."""

@@ -1,0 +1,23 @@
+import torch
+
+from vllm.triton_utils import HAS_TRITON
+from vllm.attention.ops.paged_attention_pytorch import prefix_attention
+
+if HAS_TRITON:
+    from vllm.attention.ops.prefix_prefill import context_attention_fwd
+
+
+class PagedAttention:
+
+    @staticmethod
+    def forward_prefix(query, key, value, kv_cache_dtype, key_cache,
+                       value_cache, block_tables, query_start_loc,
+                       seq_lens_tensor, context_lens, max_query_len,
+                       alibi_slopes, sliding_window, k_scale, v_scale):
+        # Nothing is hidden.
+        return prefix_attention(query, key, value, kv_cache_dtype, key_cache,
+                                value_cache, block_tables, query_start_loc)
+
+    @staticmethod
+    def empty(query):
+        return torch.empty_like(query)

@@ -1,0 +1,172 @@
+"""Each stage of the repository's pipeline makes of its small tree what its golden folder says, byte for byte."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from orchestrator.cli.steps import make_plan_for
+from orchestrator.engine.outcome import AlreadyApplied, Applied
+from tests import golden_stages
+from tests.behaviour import trees
+from tests.golden_stages import Golden, apply, apply_again, deployed_files, made, read_golden
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from orchestrator.engine.outcome import Run
+    from orchestrator.engine.plan import Plan
+
+GOLDEN = Path(__file__).parent / "golden"
+STAGES = sorted(folder.name for folder in GOLDEN.iterdir() if folder.is_dir())
+EDITING = [name for name in STAGES if name != "run-config-render"]
+
+each = pytest.mark.parametrize("stage", STAGES)
+
+
+@cache
+def plan() -> Plan:
+    return make_plan_for(trees.request_for(trees=()))
+
+
+def errors(done: Run) -> list[str]:
+    return [str(d) for d in done.diagnostics if d.severity == "error"]
+
+
+def assert_golden(golden: Golden) -> Run:
+    """Check that the stage makes exactly what the folder says, and return its run."""
+    done = apply(plan(), golden)
+    assert errors(done) == []
+    assert {type(result.outcome) for result in done.results} == {Applied}
+    assert made(done) == dict(golden.after)
+    return done
+
+
+def test_every_stage_has_its_golden_folder() -> None:
+    assert {planned.id for planned in plan().stages} == set(STAGES)
+
+
+@each
+def test_a_stage_makes_what_its_folder_says(stage: str) -> None:
+    assert_golden(read_golden(GOLDEN / stage))
+
+
+@each
+def test_deployed_files_are_their_sources(stage: str) -> None:
+    done = apply(plan(), read_golden(GOLDEN / stage))
+    assert deployed_files(done) == {deploy.to for deploy in done.results[0].planned.deploys}
+
+
+@each
+def test_nothing_else_is_written(stage: str) -> None:
+    golden = read_golden(GOLDEN / stage)
+    done = apply(plan(), golden)
+    written = set(done.tree.changed_since(done.base)) | set(done.artefacts)
+    assert written == set(golden.after) | deployed_files(done)
+    assert set(golden.before) <= set(done.tree)
+
+
+@pytest.mark.parametrize("stage", EDITING)
+def test_a_second_run_knows_its_own_work(stage: str) -> None:
+    golden = read_golden(GOLDEN / stage)
+    first = apply(plan(), golden)
+    again = apply_again(plan(), golden, first)
+    assert errors(again) == []
+    assert [type(result.outcome) for result in again.results] == [AlreadyApplied]
+    assert again.tree.digest == first.tree.digest
+
+
+@pytest.mark.parametrize("stage", EDITING)
+def test_without_a_chain_too_nothing_is_done_twice(stage: str) -> None:
+    golden = read_golden(GOLDEN / stage)
+    first = apply(plan(), golden)
+    again = golden_stages.apply(plan(), Golden(stage, first.tree, golden.after))
+    assert again.tree.digest == first.tree.digest
+
+
+@pytest.mark.parametrize("stage", EDITING)
+def test_a_tree_with_half_of_a_stage_is_refused(stage: str) -> None:
+    """One edited file is put back: what is left of the stage makes it a mix, unless nothing is left."""
+    golden = read_golden(GOLDEN / stage)
+    first = apply(plan(), golden)
+    for path in golden.after:
+        mixed = first.tree.with_files({path: golden.before[path]})
+        done = golden_stages.apply_again(plan(), golden, first, mixed)
+        alone = first.tree.changed_since(first.base) == (path,)
+        expected = first.tree if alone else mixed
+        assert done.tree.digest == expected.digest
+        assert done.failed is not alone
+
+
+# --- the shapes of a file that an edit must not change ------------------------------------------------------------
+
+
+def crlf(raw: bytes) -> bytes:
+    return raw.replace(b"\n", b"\r\n")
+
+
+def marked(raw: bytes) -> bytes:
+    return b"\xef\xbb\xbf" + raw
+
+
+def unended(raw: bytes) -> bytes:
+    return raw.removesuffix(b"\n")
+
+
+def latin(raw: bytes) -> bytes:
+    return "# -*- coding: latin-1 -*-\n# größer\n".encode("latin-1") + raw
+
+
+SHAPES: dict[str, Callable[[bytes], bytes]] = {
+    "CRLF": crlf,
+    "a byte order mark": marked,
+    "no last line end": unended,
+    "CRLF and no last line end": lambda raw: crlf(unended(raw)),
+    "a latin-1 cookie": latin,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("stage", EDITING)
+def test_the_same_edit_is_made_to_a_file_with(shape: str, stage: str) -> None:
+    golden = read_golden(GOLDEN / stage).varied(SHAPES[shape])
+    done = assert_golden(golden)
+    again = apply_again(plan(), golden, done)
+    assert [type(result.outcome) for result in again.results] == [AlreadyApplied]
+    assert again.tree.digest == done.tree.digest
+
+
+def indented_by_tabs(raw: bytes) -> bytes:
+    """Return code whose every four leading blanks are a tab."""
+    lines = raw.decode().splitlines(keepends=True)
+    return "".join(re.sub(r"^( {4})+", lambda m: "\t" * (len(m.group()) // 4), line) for line in lines).encode()
+
+
+def statement_indents(text: str) -> set[str]:
+    """Return what stands in front of the statements."""
+    lines = text.splitlines()
+    nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt))
+    return {lines[node.lineno - 1][: node.col_offset] for node in nodes}
+
+
+@pytest.mark.parametrize("stage", EDITING)
+def test_the_same_edit_is_made_to_a_file_indented_by_tabs(stage: str) -> None:
+    """Statements are indented by tabs; a line that goes on may keep its blanks behind them."""
+    golden = read_golden(GOLDEN / stage).varied(indented_by_tabs)
+    done = apply(plan(), golden)
+    assert errors(done) == []
+    found = made(done)
+    assert set(found) == set(golden.after)
+    for path, expected in golden.after.items():
+        text, wanted = found[path].decode(), expected.decode()
+        assert [line.lstrip() for line in text.splitlines()] == [line.lstrip() for line in wanted.splitlines()]
+        assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(wanted))
+        assert {indent.strip("\t") for indent in statement_indents(text)} == {""}
+        kept = Counter(golden.before[path].splitlines()) & Counter(expected.splitlines())
+        assert kept <= Counter(found[path].splitlines())  # what no edit touched is as it was
