@@ -17,7 +17,7 @@ The file imports nothing but torch (2.1 or newer) and runs unchanged on Python 3
 from __future__ import annotations
 
 import math
-from typing import Iterator, NamedTuple  # noqa: UP035 - the deployed file also runs on Python 3.8
+from typing import Iterator, NamedTuple
 
 import torch
 

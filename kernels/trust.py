@@ -13,7 +13,7 @@ import difflib
 import logging
 import os
 import threading
-from typing import Mapping, NamedTuple  # noqa: UP035 - the deployed file also runs on Python 3.8
+from typing import Mapping, NamedTuple
 
 VARIABLE = "VLLM_TRITON_TRUST"
 

@@ -49,7 +49,8 @@ def assert_golden(golden: Golden) -> Run:
 
 
 def test_every_stage_has_its_golden_folder() -> None:
-    assert {planned.id for planned in plan().stages} == set(STAGES)
+    # What a wheel brings is no change that a folder could show: tests/engine/test_wheels.py.
+    assert {planned.id for planned in plan().stages if not planned.wheels} == set(STAGES)
 
 
 @each

@@ -49,7 +49,7 @@ def document_of(view: View, file: str) -> Document:
     """Return a YAML or JSON file of the tree or an artefact; raise `Rejected` (E10x, E401)."""
     content = content_of(view, file)
     try:
-        return read_document(file, content) if not file.endswith(".json") else _json(file, content)
+        return view.sources.once(file, content, _json if file.endswith(".json") else read_document)
     except Rejected as error:
         raise Rejected(standing_alone(error, file)) from None
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.code.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from orchestrator.core.tree import Tree
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Sources:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, bytes], Source] = {}
+        self._made: dict[tuple[str, bytes], object] = {}
 
     def get(self, path: str, raw: bytes) -> Source:
         """Return the source for these bytes, the same object each time."""
@@ -38,6 +41,13 @@ class Sources:
         if key not in self._known:
             self._known[key] = Source(path, raw)
         return self._known[key]
+
+    def once(self, path: str, raw: bytes, make: Callable[[str, bytes], T]) -> T:
+        """Return `make(path, raw)`, made at the first call: for files that are not Python, each read in one way."""
+        key = (path, raw)
+        if key not in self._made:
+            self._made[key] = make(path, raw)
+        return self._made[key]  # type: ignore[return-value]  # one file is read in one way
 
     def keep(self, source: Source) -> Source:
         """Remember a source that an edit made."""

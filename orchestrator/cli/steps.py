@@ -159,7 +159,7 @@ def _tree_of(plan: Plan, request: Request) -> BaseTree:
 def _absent(found: Diagnostic) -> Diagnostic:
     """Say that a package root is absent: another one was handed over, so that need not matter."""
     message = f"not every package root has a tree: {found.message}"
-    return replace(found, message=message, severity=Severity.NOTE)
+    return replace(found, message=message, severity=Severity.WARNING)
 
 
 def _together(parts: list[BaseTree]) -> BaseTree:

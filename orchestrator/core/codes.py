@@ -675,6 +675,11 @@ INSTALLER_CODES: dict[str, InstallerCode] = {
     ),
     "MIXED": InstallerCode("Some files are patched and others are not.", "Start from a whole base image."),
     "CONFLICT": InstallerCode("Two entries lead to the same real file and want different bytes.", "List it once."),
+    "WHEEL": InstallerCode(
+        "A wheel, or the version that is installed in its place, is not the expected one.",
+        "Render again and copy the folder whole, or correct `replaces:` of the stage.",
+    ),
+    "NOPIP": InstallerCode("The interpreter has no pip to install a wheel with.", "Install pip in an image between."),
     "OVERLAY": InstallerCode("A file of the overlay is missing or damaged.", "Render again and copy the folder whole."),
     "COMPILE": InstallerCode("A written file does not compile.", "Correct the stage that writes it."),
     "WRITE": InstallerCode("A file could not be written, or is not what was written.", "Check space and permissions."),

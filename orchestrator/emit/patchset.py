@@ -564,7 +564,7 @@ def _wheel_refusals(findings: Iterable[WheelFinding]) -> Iterator[Problem]:
         if told.returncode != 0:
             what = f"has no pip that runs: {_last_line(told.stderr)}"
             todo = "install pip into this interpreter in an earlier image (`python3 -m ensurepip`, or its package)"
-            yield Problem("PIP", sys.executable, what, todo)
+            yield Problem("NOPIP", sys.executable, what, todo)
 
 
 def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:

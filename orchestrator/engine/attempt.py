@@ -102,8 +102,9 @@ def _attempt_code(stage: PlannedStage, ground: Ground) -> Attempt:
             return tried
         tried = Attempt()
     for group in _by_file(stage.edits):
-        _edits_of_file(stage, [e for e in group if not known.get(_definition_of(e, ground))], ground, tried)
-        tried.present += [_name(e) for e in group if known.get(_definition_of(e, ground))]
+        applied = [e for e in group if known and known.get(_definition_of(e, ground))]
+        _edits_of_file(stage, [e for e in group if e not in applied], ground, tried)
+        tried.present += [_name(e) for e in applied]
         if tried.faults:
             break  # later edits of the stage may rest on these
     if not tried.faults:

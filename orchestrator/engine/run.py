@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.checks.house import judge_house_rules
@@ -42,10 +44,23 @@ if TYPE_CHECKING:
 
 def run(plan: Plan, base: Tree, lock: Lock | None = None, chain: Chain | None = None) -> Run:
     """Return the finished run of `plan` on `base`. See `events`."""
-    for event in events(plan, base, lock, chain):
-        if isinstance(event, Run):
-            return event
+    with _no_collection():
+        for event in events(plan, base, lock, chain):
+            if isinstance(event, Run):
+                return event
     raise AssertionError("a run ends with its Run")
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Hold Python's cycle collector off: syntax trees are many small objects without cycles, and all stay in use."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def events(plan: Plan, base: Tree, lock: Lock | None = None, chain: Chain | None = None) -> Iterator[StageResult | Run]:
@@ -77,6 +92,8 @@ class _Fold:
         self.writers: dict[Definition, str] = {}
         self.results: dict[str, StageResult] = {}
         self.verdicts = Verdicts()
+        self.schemas: dict[str, Check] = {}
+        """Artefact → the check that its schema implies: one object, so that its verdicts are found again."""
         self.targets = edited_files(plan.stages)
 
     # --- one stage ---
@@ -231,7 +248,7 @@ class _Fold:
         """Yield what an artefact's schema says, without YAML."""
         for render in planned.renders:
             if render.schema == "run-config":
-                yield RunConfigFits(check="run_config", file=render.to)
+                yield self.schemas.setdefault(render.to, RunConfigFits(check="run_config", file=render.to))
 
     # --- the end ---
 

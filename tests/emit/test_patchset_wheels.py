@@ -273,7 +273,7 @@ def test_an_image_without_pip_is_told_what_to_do(without_pip: Venv) -> None:
     without_pip.has(OLD)
     without_pip.lay()
     said = without_pip.refuse()
-    assert "PIP" in said
+    assert "NOPIP" in said
     assert "No module named pip" in said
     assert "ensurepip" in said
 

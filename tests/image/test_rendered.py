@@ -12,8 +12,8 @@ import pytest
 
 from orchestrator.cli.app import run_app
 from orchestrator.cli.options import Request
-from orchestrator.cli.steps import base_of, make_plan_for
-from tests.standins.base_image import PACKAGES, make_base
+from orchestrator.cli.steps import base_of, make_plan_for, run_on
+from tests.standins.base_image import PACKAGES, make_base, site_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +25,25 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 REFERENCE = "localhost/corex-replica:0.6.3"
 PROGRAM = ["/usr/bin/python3", "/opt/patchset/patchset.py"]
-STAGES = ["baseline-patch-ops", "triton-tuning", "triton-enable", "v2-kernel-deploy", "decode-threshold"]
+STAGES = [
+    "baseline-patch-ops",
+    "triton-tuning",
+    "triton-enable",
+    "v2-kernel-deploy",
+    "decode-threshold",
+    "transformers-pin",
+    "qwen3-5-config",
+]
+
+
+VERSION = "import importlib.metadata as metadata; print(metadata.version('transformers'))"
+PROGRAMS = ("usr/local/bin/transformers", "usr/local/bin/transformers-cli")
+"""What the wheel brings beside its package."""
+
+
+def place_of(file: Path, site: str) -> str:
+    """Return where a file of the overlay goes in the image."""
+    return f"{site if file.parts[0] == 'transformers' else PACKAGES}/{file}"
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +92,11 @@ def test_two_renders_under_two_umasks_are_the_same_bytes_and_modes(rendered_buil
     assert logs[0][:-1] == logs[1][:-1], "only the run record may differ"
 
 
-def test_the_patches_apply_with_git_and_give_the_same_bytes(
-    rendered_build: Path, replica: Mapping[str, bytes], tmp_path: Path
-) -> None:
-    for path, content in replica.items():
+def test_the_patches_apply_with_git_and_give_the_same_bytes(rendered_build: Path, tmp_path: Path) -> None:
+    request = Request(workspace=ROOT, command="test")
+    plan = make_plan_for(request)
+    originals = run_on(plan, base_of(plan, request), request).installed
+    for path, content in originals.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
@@ -100,22 +119,41 @@ def test_the_rendered_image_builds_and_says_that_all_is_applied(
         told = buildah.run_in(container, [*PROGRAM, "verify", "--json"], user="nobody")
         after = looked_at(root)
         overlay = rendered_build / "patchset/overlay"
-        for file in overlay.rglob("*.py"):
-            assert (root / PACKAGES / file.relative_to(overlay)).read_bytes() == file.read_bytes()
+        site = site_of(root)
+        patched = {place_of(file.relative_to(overlay), site): file for file in overlay.rglob("*.py")}
+        for place, file in patched.items():
+            assert (root / place).read_bytes() == file.read_bytes()
+        assert not (root / site / "transformers/gone.py").exists(), "the older release is gone"
+        asked = buildah.run_in(container, ["/usr/bin/python3", "-c", VERSION])
     assert told.returncode == 0, told.stdout + told.stderr
     states = {stage["id"]: stage["state"] for stage in json.loads(told.stdout)["stages"]}
     assert {id_: states[id_] for id_ in STAGES} == dict.fromkeys(STAGES, "applied")
 
-    patched = {f"{PACKAGES}/{f.relative_to(overlay)}" for f in overlay.rglob("*.py")}
+    assert asked.stdout.split() == ["4.55.3"], asked.stderr
+    [wheel] = json.loads(told.stdout)["wheels"]
+    assert (wheel["name"], wheel["installed"], wheel["state"]) == ("transformers", "4.55.3", "applied")
 
     def outside(found: dict[str, tuple[object, ...]]) -> dict[str, tuple[object, ...]]:
         return {
             path: what
             for path, what in found.items()
-            if path not in patched and "__pycache__" not in path and not path.startswith("opt/patchset")
+            if path not in patched
+            and "__pycache__" not in path
+            and not path.startswith(("opt/patchset", f"{site}/transformers", *PROGRAMS))
         }
 
     assert outside(after) == outside(before), "links, modes and all other files are as before"
+
+
+@pytest.mark.image
+def test_another_release_in_the_image_fails_the_build_and_names_it(
+    buildah: Buildah, rendered_build: Path, replica: Mapping[str, bytes]
+) -> None:
+    make_base(buildah, replica, REFERENCE, older="4.40.0")
+    _, done = buildah.build(rendered_build, check=False)
+    assert done.returncode != 0
+    said = "patchset: error: WHEEL transformers: is 4.40.0, the patch set replaces 4.51.3"
+    assert said in done.stdout + done.stderr
 
 
 @pytest.mark.image

@@ -148,7 +148,8 @@ def shipped(name: str) -> Target:
 def test_the_default_target_has_the_facts_of_the_vendors_image() -> None:
     vendor, replica = shipped("targets/bi100.yaml"), shipped("targets/corex-replica.yaml")
     assert replica.values() == vendor.values()
-    assert replica.roots == vendor.roots
+    assert replica.roots["vllm"] == vendor.roots["vllm"]
+    assert replica.roots.keys() == vendor.roots.keys()
     assert replica.constants == vendor.constants
     assert replica.image.reference != vendor.image.reference
 

@@ -9,6 +9,7 @@ makes it with buildah and debootstrap (root, no daemon) in buildah's own storage
 from __future__ import annotations
 
 import contextlib
+import ensurepip
 import os
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 from orchestrator.cli.options import Request
 from orchestrator.cli.steps import base_of, make_plan_for
 from orchestrator.core.digest import digest_data
+from tests.wheels import installed, unzipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -107,15 +109,29 @@ def make_debian(tool: Buildah, folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def make_base(tool: Buildah, tree: Mapping[str, bytes], name: str, *, mirrored: bool = False) -> str:
+PIP = "usr/lib/python3/dist-packages"
+OLDER = {
+    "transformers/__init__.py": b'__version__ = "4.51.3"\n',
+    "transformers/gone.py": b"",
+    "transformers/models/__init__.py": b"",
+}
+"""A stand-in for the release that the vendor's image has: a patch set replaces it by a real one."""
+
+
+def make_base(
+    tool: Buildah, tree: Mapping[str, bytes], name: str, *, mirrored: bool = False, older: str = "4.51.3"
+) -> str:
     """Make a vendor-like base image that has `tree` (package path → bytes) installed, and return its name.
 
     As in the vendor's image, `/usr/local/corex` is a link to the folder with the version. `lib` is a link to `lib64`,
-    or, mirrored, a folder with the same files. Modes and owners are deliberately not all alike.
+    or, mirrored, a folder with the same files. Modes and owners are deliberately not all alike. pip and `transformers`,
+    a stand-in of the version `older`, are where Debian's Python has such things.
     """
     with tool.container(DEBIAN) as (container, root):
         corex = root / "usr/local/corex-3.2.3"
         install_package(root / PACKAGES, tree)
+        install_package(root / site_of(root), installed("transformers", older, OLDER))
+        install_package(root / PIP, bundled_pip())
         if mirrored:
             install_package(corex / "lib/python3/dist-packages", tree)
         else:
@@ -123,6 +139,19 @@ def make_base(tool: Buildah, tree: Mapping[str, bytes], name: str, *, mirrored: 
         (root / "usr/local/corex").symlink_to("/usr/local/corex-3.2.3")
         tool("commit", "--quiet", "--disable-compression", container, name)
     return name
+
+
+def site_of(root: Path) -> str:
+    """Return where pip installs for the Python of a Debian, relative to its root."""
+    return f"usr/local/lib/{(root / 'usr/bin/python3').readlink().name}/dist-packages"
+
+
+def bundled_pip() -> dict[str, bytes]:
+    """Return the files of the pip that this Python brings along for its virtual environments."""
+    folders = (Path(ensurepip.__file__).parent / "_bundled", Path("/usr/share/python-wheels"))
+    found = [wheel for folder in folders for wheel in sorted(folder.glob("pip-*.whl"))]
+    assert found, "this Python has no pip for virtual environments: install its `venv` package"
+    return unzipped(found[0].read_bytes())
 
 
 def ensure_debian(tool: Buildah, scratch: Path) -> None:
