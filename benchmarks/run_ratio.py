@@ -66,7 +66,7 @@ def measured(plan: Plan, base: dict[str, bytes], lock: Lock | None, rounds: int)
     """Return the medians of a run and of libcst over the vendor files that the plan's stages edit, and their ratio."""
     finished = run(plan, Tree(base), lock)
     assert not finished.failed, finished.diagnostics
-    original = dict(finished.base)
+    original = dict(finished.installed)
     edited = sorted({e.edit.file for stage in plan.stages for e in stage.edits if e.edit.file in original})
 
     def ours() -> object:

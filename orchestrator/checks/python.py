@@ -180,12 +180,17 @@ def assignments(scope: ScopeNode, name: str) -> Iterator[tuple[ast.stmt, ast.exp
                 pairs = [(target, None)]
             case _:
                 pairs = []
-        direct = [value for target, value in pairs if ast.unparse(target) == name]
+        direct = [value for target, value in pairs if _spells(target, name)]
         if direct:
             yield from ((statement, value) for value in direct)
         elif name in bound_by(statement):
             named = _walrus(statement, name)
             yield statement, named
+
+
+def _spells(target: ast.expr, name: str) -> bool:
+    """Tell whether a target is spelt `name`; most are plain names."""
+    return target.id == name if isinstance(target, ast.Name) else ast.unparse(target) == name
 
 
 def _paired(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr | None]]:

@@ -211,16 +211,21 @@ class RunConfigFits(Check):
         argv = _argv(config, self.argv_from)
         if argv is None:
             return fails(f"`{self.argv_from}` of {self.file} is no argument list", Place(self.file))
-        by_itself = turns_chunking_on(view) if self.chunks_by_itself is None else self.chunks_by_itself
-        context = Context(engine_of(view.facts.values), self.multimodal, by_itself)
         place = document.place(tuple(steps(self.argv_from)))
         flags = parse_argv(argv)
+        context = Context(engine_of(view.facts.values), self.multimodal, self._by_itself(view, flags))
         faults = broken_rules(flags, context)
         if faults:
             return fails(f"{place}: {'; '.join(faults)}", place)
         tokens, origin = batched(flags, context)
         counted = f", with {origin}" if tokens is not None else ""
         return holds(f"{self.file} has the run configuration's shape and keeps engine rules 1 and 2{counted}", place)
+
+    def _by_itself(self, view: View, flags: Flags) -> bool:
+        """Return whether the engine decides; where the flag does, the engine's code need not be read."""
+        if self.chunks_by_itself is not None or CHUNKED in flags:
+            return bool(self.chunks_by_itself)
+        return turns_chunking_on(view)
 
 
 def _config(document: Document) -> RunConfig:

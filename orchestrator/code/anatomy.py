@@ -10,13 +10,12 @@ import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.code.constants import text_of
-from orchestrator.code.symbols import bound_by, inner_statements, own_expressions, reads
+from orchestrator.code.symbols import bound_by, inner_statements, own_expressions, parts_of, reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_MARKS = frozenset({"ctx", "op", "ops"})
 _SCOPED = (
     *(ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
     *(ast.MatchAs, ast.MatchStar, ast.MatchMapping),
@@ -87,9 +86,7 @@ def nodes_of(root: ast.AST) -> list[ast.AST]:
     """Return all nodes of an expression in the order of `ast.walk`, without contexts and operators."""
     found = [root]
     for node in found:  # grows as it is walked
-        for field in node._fields:
-            if field in _MARKS:
-                continue
+        for field in parts_of(type(node)):
             value = getattr(node, field, None)
             if isinstance(value, ast.AST):
                 found.append(value)

@@ -107,12 +107,16 @@ def interpolate(text: str, known: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a
 
 def hole(identifier: str) -> str | None:
     """Return the name of the hole that an identifier stands for, None if it is an ordinary name."""
+    if not identifier.startswith("_hole_"):
+        return None
     found = _HOLE_NAME.match(identifier)
     return found.group(1) if found else None
 
 
 def many(identifier: str) -> str | None:
     """Return the name of the `${name...}` hole that an identifier stands for, None if it is none."""
+    if not identifier.startswith("_holes_"):
+        return None
     found = _MANY_NAME.match(identifier)
     return found.group(1) if found else None
 

@@ -6,7 +6,7 @@ Everything here looks at one syntax tree; which modules exist is the business of
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,7 @@ class Guard:
 
     def catching(self, names: frozenset[str]) -> Guard:
         """Return this guard for code whose exceptions of these names are caught."""
-        return replace(self, caught=self.caught | names, certain=False)
+        return Guard(self.tests, self.caught | names, False, self.scopes)  # noqa: FBT003 - as declared above
 
     def inside(self, scope: ast.AST) -> Guard:
         """Return this guard for what stands in an inner scope; a `try` around a function does not catch in it."""
@@ -71,7 +71,7 @@ class Guard:
     @property
     def uncertain(self) -> Guard:
         """This guard for code that may not run."""
-        return replace(self, certain=False) if self.certain else self
+        return Guard(self.tests, self.caught, False, self.scopes) if self.certain else self  # noqa: FBT003 - as declared
 
 
 OPEN = Guard()

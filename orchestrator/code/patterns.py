@@ -7,6 +7,7 @@ comments, the `u` of a string); comments and formatting are not in the tree at a
 from __future__ import annotations
 
 import ast
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,10 @@ Captured = ast.AST | str | tuple[ast.AST, ...]
 Captures = dict[str, Captured]
 
 _TRIVIA = frozenset({"ctx", "type_comment", "kind", "type_ignores"})
-_BODIES = ("body", "orelse", "finalbody")
+_BODIES = ("body", "handlers", "cases", "orelse", "finalbody")
+"""The fields that hold statements, or what carries statements, in source order."""
+_NAMED = frozenset({ast.Expr, ast.Name, ast.arg, ast.alias, ast.keyword})
+"""The kinds of nodes that may consist of a name, and so be holes."""
 
 
 @dataclass(frozen=True)
@@ -172,10 +176,11 @@ class Matcher:
         return same_constant(pattern, node)
 
     def _same_node(self, pattern: ast.AST, node: ast.AST) -> bool:
-        name = hole(_identifier(pattern))
+        kind = type(pattern)
+        name = hole(_identifier(pattern)) if kind in _NAMED else None
         if name and _fits(pattern, node):
             return self._bind(name, node)
-        if type(pattern) is not type(node):
+        if kind is not type(node):
             return False
         if isinstance(pattern, ast.Call) and isinstance(node, ast.Call):
             return self.same(pattern.func, node.func) and self._same_list(_arguments(pattern), _arguments(node))
@@ -183,15 +188,14 @@ class Matcher:
             return self._same_list(_parameters(pattern), _parameters(node))
         if isinstance(pattern, ast.Constant) and isinstance(node, ast.Constant):
             return same_constant(pattern.value, node.value)
-        return all(
-            self.same(getattr(pattern, field, None), getattr(node, field, None))
-            for field in pattern._fields
-            if field not in _TRIVIA or isinstance(pattern, _Parameter)
-        )
+        for field in _telling(kind):
+            if not self.same(getattr(pattern, field, None), getattr(node, field, None)):
+                return False
+        return True
 
     def _same_list(self, pattern: Sequence[Any], nodes: Sequence[Any]) -> bool:
         for i, item in enumerate(pattern):
-            name = many(_identifier(item)) if isinstance(item, ast.AST) else None
+            name = many(_identifier(item)) if type(item) in _NAMED else None
             if name:
                 return self._split(name, pattern[i + 1 :], nodes[i:])
             if i >= len(nodes) or not self.same(item, nodes[i]):
@@ -215,6 +219,12 @@ class Matcher:
             return same_code(self.captures[name], found)
         self.captures[name] = found
         return True
+
+
+@functools.cache
+def _telling(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Return the fields of a kind of node that are compared."""
+    return tuple(field for field in kind._fields if field not in _TRIVIA or kind is _Parameter)
 
 
 def _fits(pattern: ast.AST, node: ast.AST) -> bool:
@@ -316,10 +326,13 @@ def _expressions(pattern: Pattern, scope: ScopeNode) -> Iterator[Match]:
 
 
 def _statements(pattern: Pattern, scope: ScopeNode) -> Iterator[Match]:
+    first = type(pattern.nodes[0])
+    name = _identifier(pattern.nodes[0])
+    anywhere = hole(name) is not None or many(name) is not None
     for body in bodies(scope):
         index = 0
         while index < len(body):
-            match = _run_at(pattern, body, index)
+            match = _run_at(pattern, body, index) if anywhere or type(body[index]) is first else None
             if match:
                 yield match
                 index += len(match.nodes)
@@ -350,10 +363,16 @@ def bodies(scope: ast.AST) -> Iterator[list[ast.stmt]]:
     while pending:
         node = pending.pop()
         inner: list[ast.AST] = []
-        for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for field in _blocks(type(node)):
             value = getattr(node, field, None)
             if isinstance(value, list) and value:
-                if field in _BODIES and isinstance(value[0], ast.stmt):
+                if isinstance(value[0], ast.stmt):
                     yield value
                 inner.extend(value)
         pending.extend(reversed(inner))
+
+
+@functools.cache
+def _blocks(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Return the fields in which a kind of node may have statements: most kinds have none."""
+    return tuple(field for field in _BODIES if field in kind._fields)

@@ -7,6 +7,7 @@ without its methods, or the module without its functions and classes (`<module>`
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import tokenize
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 DefinitionNode = FunctionNode | ast.ClassDef
 ScopeNode = DefinitionNode | ast.Module
 
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -58,10 +60,16 @@ def definitions(tree: ast.Module) -> Iterator[tuple[str, DefinitionNode]]:
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the statements (and their carriers, such as except clauses) directly inside `node`."""
-    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-        value = getattr(node, field, None)
+    for field in blocks_of(type(node)):
+        value = getattr(node, field)
         if isinstance(value, list):
             yield from value
+
+
+@functools.cache
+def blocks_of(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Return the fields in which a kind of node may have statements, or what carries statements: most have none."""
+    return tuple(field for field in _BLOCKS if field in kind._fields)
 
 
 def find(tree: ast.Module, name: str | None) -> list[ScopeNode]:
@@ -179,6 +187,7 @@ def _tracked_apart(node: ast.AST) -> Iterator[DefinitionNode]:
 
 
 _LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER, tokenize.ENCODING}
+_SPELLINGS = {tokenize.INDENT: "<in>", tokenize.DEDENT: "<out>", tokenize.NEWLINE: "<nl>"}
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -198,21 +207,9 @@ def _tokens(text: str) -> Iterator[str]:
                 if not depth:
                     yield _between(lines, opened, token.end)
             elif not depth and token.type not in _LAYOUT:
-                yield _spelling(token)
+                yield _SPELLINGS.get(token.type) or token.string
     except (tokenize.TokenError, IndentationError):
         yield text  # nothing that `ast` could read gets here; if something does, its spelling counts
-
-
-def _spelling(token: tokenize.TokenInfo) -> str:
-    match token.type:
-        case tokenize.INDENT:
-            return "<in>"
-        case tokenize.DEDENT:
-            return "<out>"
-        case tokenize.NEWLINE:
-            return "<nl>"
-        case _:
-            return token.string
 
 
 def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:

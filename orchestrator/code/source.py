@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
-import re
 import tokenize
 import warnings
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 T = TypeVar("T")
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -99,7 +97,7 @@ class Source:
     @cached_property
     def lines(self) -> list[str]:
         """The lines with their ends, split where Python's tokenizer splits."""
-        return _LINE.findall(self.text)
+        return io.StringIO(self.text, newline="").readlines()
 
     @cached_property
     def _starts(self) -> list[int]:

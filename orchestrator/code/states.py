@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.code.constants import Unknown, Value, assumption, fold, key, positive, text_of
@@ -26,12 +26,12 @@ class State:
     def binding(self, name: str, value: Value) -> State:
         """Return the state in which `name` is `value`; what was known of expressions with it is forgotten."""
         known = {text: v for text, v in self.known.items() if name not in names_in(text)}
-        return replace(self, names={**self.names, name: value}, known=known)
+        return State({**self.names, name: value}, known, self.conditions)
 
     def assuming(self, test: ast.expr, holds: bool) -> State:  # noqa: FBT001 - a condition holds or does not
         """Return the state in which a condition that is unknown here is taken to hold, or not to."""
         shown = text_of(test) if holds else f"not ({text_of(test)})"
-        return replace(self, known={**self.known, **_facts(test, holds)}, conditions=(*self.conditions, shown))
+        return State(self.names, {**self.known, **_facts(test, holds)}, (*self.conditions, shown))
 
 
 def _facts(test: ast.expr, holds: bool) -> dict[str, Value]:  # noqa: FBT001 - a condition holds or does not

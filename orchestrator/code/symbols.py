@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import itertools
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,7 @@ def bindings(part: ast.AST) -> Iterator[str]:
             continue
         if kind in _NAMED_PATTERNS and (name := getattr(node, "rest" if kind is ast.MatchMapping else "name")):
             yield name
-        for field in _BINDING_FIELDS.get(kind) or node._fields:
+        for field in _BINDING_FIELDS.get(kind) or parts_of(kind):
             value = getattr(node, field, None)
             if isinstance(value, ast.AST):
                 pending.append(value)
@@ -88,6 +89,13 @@ def bindings(part: ast.AST) -> Iterator[str]:
                 pending += [item for item in value if isinstance(item, ast.AST)]
 
 
+@functools.cache
+def parts_of(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Return the fields in which a kind of node may have nodes other than contexts and operators."""
+    return tuple(field for field in kind._fields if field not in _MARKS)
+
+
+_MARKS = frozenset({"ctx", "op", "ops", "type_comment", "type_ignores"})
 _NAMED_PATTERNS = (ast.MatchAs, ast.MatchStar, ast.MatchMapping)
 _BINDING_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Lambda: ("args",),

@@ -503,10 +503,11 @@ def _strays(manifest: Manifest, folder: Path) -> Iterator[Problem]:
 
 def _judge_wheel(entry: WheelEntry, content: bytes, covered: set[str]) -> WheelFinding:
     members = _members(content)
-    installed = _version_of(entry.name)
+    found = _distribution(entry.name)
+    installed = found.version if found else None
     why = ""
-    if installed == entry.version:
-        differ = [name for name, sha256 in members if name not in covered and not _is_installed(entry, name, sha256)]
+    if found and installed == entry.version:
+        differ = [name for name, sha256 in members if name not in covered and not _is_installed(found, name, sha256)]
         if not differ:
             return WheelFinding(entry, "applied", installed, members=members)
         why = f"is {installed}, but not from this wheel: {', '.join(differ[:3])}{' …' if differ[3:] else ''}"
@@ -545,10 +546,9 @@ def _version_of(name: str) -> str | None:
     return found.version if found else None
 
 
-def _is_installed(entry: WheelEntry, name: str, sha256: str) -> bool:
-    found = _distribution(entry.name)
+def _is_installed(found: importlib.metadata.Distribution, name: str, sha256: str) -> bool:
     try:
-        return found is not None and sha256_of(Path(str(found.locate_file(name)))) == sha256
+        return sha256_of(Path(str(found.locate_file(name)))) == sha256
     except OSError:
         return False
 

@@ -68,6 +68,17 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "text_config": {"layer_types": ["windowed"], "num_hidden_layers": 1},
     },
 }
+FIGURES = {
+    "model.layers": "num_hidden_layers",
+    "model.head_dim": "head_dim",
+    "model.query_heads": "num_attention_heads",
+    "model.kv_heads": "num_key_value_heads",
+    "model.hidden": "hidden_size",
+    "model.experts": "num_experts",
+    "model.experts_per_token": "num_experts_per_tok",
+    "model.vocabulary": "vocab_size",
+    "model.max_positions": "max_position_embeddings",
+}
 KNOWN = [name for name in CONFIGS if "layer" not in name]
 
 
@@ -139,6 +150,13 @@ def test_the_model_of_the_image_has_its_published_figures(name: str, on_patched_
     figures = {key: text[key] for key in EXPERTS if key in text}
     assert figures == {key: value for key, value in EXPERTS.items() if key in text}
     assert text["rope_theta"] == ROPE["rope_theta"]
+
+
+def test_the_defaults_are_the_figures_of_the_target(on_patched_package: Mapping[str, Any]) -> None:
+    text = on_patched_package["experts, nothing said"]["text"]
+    values = trees.default().plan.values
+    assert {figure: text[key] for figure, key in FIGURES.items()} == {key: values[key] for key in FIGURES}
+    assert text["layer_types"].count("full_attention") == values["model.attention_layers"]
 
 
 def test_what_the_file_says_goes_before_every_default(on_patched_package: Mapping[str, Any]) -> None:

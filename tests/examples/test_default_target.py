@@ -1,4 +1,4 @@
-"""The repository's own pipeline on its default target, real vLLM 0.6.3: six stages, and only the edited lines."""
+"""The repository's own pipeline on its default target, real vLLM 0.6.3: every stage, and only the edited lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from orchestrator.engine.outcome import AlreadyApplied, Applied
+from orchestrator.engine.outcome import AlreadyApplied, Applied, Skipped
 from tests.behaviour import trees
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from orchestrator.engine.outcome import Run
 
 OPS = "vllm/attention/ops"
-STAGES = (
+SIX = (
     "baseline-patch-ops",
     "triton-tuning",
     "triton-enable",
@@ -26,15 +26,30 @@ STAGES = (
     "decode-threshold",
     "run-config-render",
 )
-DEPLOYED = {f"{OPS}/{name}.py" for name in ("paged_attention_pytorch", "paged_attention_v2_pytorch", "trust")}
-# File → how many of its lines go. In the second: three that chose V1, and the call of `forward_prefix`, which
-# `triton-enable` brings back further in.
+WAITS = {"qwen3-5-registry"}  # until the user's own model module is deployed
+# File → how many of its lines go. In `paged_attn.py`: three that chose V1, and the call of `forward_prefix`, which
+# `triton-enable` brings back further in. In `arg_utils.py`: the block that chose chunked prefill.
 LINES_GONE = {
-    "vllm/_custom_ops.py": 1,
+    "transformers/models/auto/configuration_auto.py": 0,
+    "vllm/_custom_ops.py": 3,
+    "vllm/attention/backends/xformers.py": 0,
     f"{OPS}/paged_attn.py": 24,
     f"{OPS}/prefix_prefill.py": 2,
+    "vllm/core/scheduler.py": 0,
+    "vllm/engine/arg_utils.py": 23,
+    "vllm/entrypoints/openai/api_server.py": 0,
+    "vllm/entrypoints/openai/cli_args.py": 0,
+    "vllm/entrypoints/openai/protocol.py": 0,
+    "vllm/entrypoints/openai/serving_chat.py": 10,
+    "vllm/entrypoints/openai/serving_completion.py": 0,
+    "vllm/entrypoints/openai/tool_parsers/__init__.py": 0,
+    "vllm/entrypoints/openai/tool_parsers/abstract_tool_parser.py": 0,
     "vllm/lora/punica.py": 1,
+    "vllm/model_executor/layers/logits_processor.py": 0,
+    "vllm/outputs.py": 1,
+    "vllm/sequence.py": 0,
     "vllm/triton_utils/importing.py": 1,
+    "vllm/worker/model_runner.py": 1,
 }
 
 
@@ -62,10 +77,15 @@ def errors(done: Run) -> list[str]:
     return [str(d) for d in done.diagnostics if d.severity == "error"]
 
 
-def test_all_six_stages_apply(made: trees.Patched) -> None:
+def deployed(done: Run) -> set[str]:
+    return {deploy.to for result in done.results if result.in_effect for deploy in result.planned.deploys}
+
+
+def test_every_stage_applies_and_the_six_keep_their_order(made: trees.Patched) -> None:
     assert errors(made.run) == []
     outcomes = {result.id: type(result.outcome) for result in made.run.results}
-    assert outcomes == dict.fromkeys(STAGES, Applied)
+    assert outcomes == {id_: Skipped if id_ in WAITS else Applied for id_ in outcomes}
+    assert tuple(id_ for id_ in outcomes if id_ in SIX) == SIX
 
 
 def test_every_codemod_stage_has_an_effect_that_would_be_missed(whole: trees.Patched) -> None:
@@ -73,20 +93,20 @@ def test_every_codemod_stage_has_an_effect_that_would_be_missed(whole: trees.Pat
 
 
 def test_only_the_files_of_the_stages_change(made: trees.Patched) -> None:
-    assert set(made.run.tree.changed_since(made.run.base)) == DEPLOYED | set(LINES_GONE)
-    assert set(made.run.tree) == set(made.run.base) | DEPLOYED
+    assert set(made.run.tree.changed_since(made.run.installed)) == deployed(made.run) | set(LINES_GONE)
+    assert set(made.run.tree) == set(made.run.installed) | deployed(made.run)
 
 
 @pytest.mark.parametrize("path", LINES_GONE)
 def test_only_the_edited_lines_differ(path: str, made: trees.Patched) -> None:
-    before, after = (tree[path].splitlines(keepends=True) for tree in (made.run.base, made.run.tree))
+    before, after = (tree[path].splitlines(keepends=True) for tree in (made.run.installed, made.run.tree))
     blocks = difflib.SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
     assert len(before) - sum(block.size for block in blocks) == LINES_GONE[path]
 
 
 @pytest.mark.parametrize("path", LINES_GONE)
 def test_new_lines_end_as_the_old_ones_do(path: str, made: trees.Patched) -> None:
-    before, after = (made.run.base[path], made.run.tree[path])
+    before, after = (made.run.installed[path], made.run.tree[path])
     ends = {line[len(line.rstrip(b"\r\n")) :] for line in before.splitlines(keepends=True)}
     assert {line[len(line.rstrip(b"\r\n")) :] for line in after.splitlines(keepends=True)} == ends
     assert after.endswith(b"\n") == before.endswith(b"\n")
@@ -101,11 +121,11 @@ def test_other_line_ends_give_the_same_code(whole: trees.Patched, made: trees.Pa
 def test_a_run_on_the_patched_tree_changes_nothing(made: trees.Patched, tmp_path: Path) -> None:
     """The tree is written and handed over, as whoever patches an installed package again would do it."""
     trees.write(made.run.tree, tmp_path)
-    again = trees.patched(trees.request_for(trees=(f"vllm={tmp_path / 'vllm'}",)))
+    roots = tuple(f"{root}={tmp_path / root}" for root in ("vllm", "transformers"))
+    again = trees.patched(trees.request_for(trees=roots))
     assert errors(again.run) == []
-    assert {r.id: type(r.outcome) for r in again.run.results if r.planned.edits} == dict.fromkeys(
-        STAGES[:-1], AlreadyApplied
-    )
+    outcomes = {r.id: type(r.outcome) for r in again.run.results if r.id not in WAITS and r.id != SIX[-1]}
+    assert outcomes == dict.fromkeys(outcomes, AlreadyApplied)
     assert again.run.base.digest == made.run.tree.digest
     assert again.run.tree.digest == made.run.tree.digest
     assert again.run.artefacts == made.run.artefacts

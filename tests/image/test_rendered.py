@@ -133,11 +133,14 @@ def test_the_rendered_image_builds_and_says_that_all_is_applied(
     [wheel] = json.loads(told.stdout)["wheels"]
     assert (wheel["name"], wheel["installed"], wheel["state"]) == ("transformers", "4.55.3", "applied")
 
+    new_folders = {str(parent) for path in patched for parent in Path(path).parents} - before.keys()
+
     def outside(found: dict[str, tuple[object, ...]]) -> dict[str, tuple[object, ...]]:
         return {
             path: what
             for path, what in found.items()
             if path not in patched
+            and path not in new_folders
             and "__pycache__" not in path
             and not path.startswith(("opt/patchset", f"{site}/transformers", *PROGRAMS))
         }

@@ -12,8 +12,9 @@ from tests.repository.sources import files, name
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Facts, documents, expected values; and the replica, whose code is the vendor's, figures and all.
-ELSEWHERE = ("targets/", "docs/", "tests/", "examples/")
+# Facts, documents, expected values; the replica, whose code is the vendor's, figures and all; and the model's published
+# configuration, which is deployed as it is (tests/behaviour/test_qwen3_5_config.py holds it against the target).
+ELSEWHERE = ("targets/", "docs/", "tests/", "examples/", "modules/qwen3_5/")
 NO_TEXT = ("LICENSE",)
 FIGURES = target_figures()
 

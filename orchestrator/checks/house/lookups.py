@@ -6,11 +6,12 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.code.symbols import parts_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-_MARKS = frozenset({"ctx", "op", "ops", "type_comment"})
 
 
 @dataclass(eq=False)
@@ -59,7 +60,9 @@ class _Reader:
         self.scopes: list[_Scope] = []
         self.pending: list[ast.AST] = []
         self.special: dict[type[ast.AST], Callable[[_Scope, Any], None]] = {
+            ast.Name: self.name,
             ast.Attribute: lambda _, node: self.pending.append(node.value),
+            ast.Constant: lambda _, __: None,
             ast.FunctionDef: self.function,
             ast.AsyncFunctionDef: self.function,
             ast.ClassDef: self.class_,
@@ -78,23 +81,25 @@ class _Reader:
         before, self.pending = self.pending, list(roots)
         while self.pending:
             node = self.pending.pop()
-            kind = type(node)
-            if isinstance(node, ast.Name):
-                (scope.read if isinstance(node.ctx, ast.Load) else scope.bound).add(node.id)
-            elif kind in self.special:
-                self.special[kind](scope, node)
-            elif kind is not ast.Constant:
+            special = self.special.get(type(node))
+            if special:
+                special(scope, node)
+            else:
                 self.parts(node)
         self.pending = before
 
     def parts(self, node: ast.AST) -> None:
         """Note the parts of a node as to be read."""
-        for name in node._fields:
+        for name in parts_of(type(node)):
             value = getattr(node, name, None)
             if isinstance(value, list):
                 self.pending += [item for item in value if isinstance(item, ast.AST)]
-            elif isinstance(value, ast.AST) and name not in _MARKS:
+            elif isinstance(value, ast.AST):
                 self.pending.append(value)
+
+    def name(self, scope: _Scope, node: ast.Name) -> None:
+        """Note that a name is read or bound."""
+        (scope.read if isinstance(node.ctx, ast.Load) else scope.bound).add(node.id)
 
     def inner(self, outer: _Scope, *, is_class: bool = False) -> _Scope:
         """Return a new scope inside another."""
