@@ -16,7 +16,7 @@ from orchestrator.code.patterns import Matcher, find_matches
 from orchestrator.code.scopes import FunctionNode, named
 from orchestrator.code.signature import Parameter, differences, parameters_of, shown
 from orchestrator.code.source import Source, parse_python
-from orchestrator.code.symbols import all_bound, bound_by, inner_statements, own_expressions
+from orchestrator.code.symbols import all_bound, bound_by, has_walrus, inner_statements, own_expressions
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, did_you_mean
 from orchestrator.spec.model import Code, TargetPath
 
@@ -154,7 +154,8 @@ class AssignmentEquals(Check):
         wanted = expression(self.value, view.facts.values, "value")
         source = source_of(view, self.file)
         where = owner(self.file, self.within)
-        found = [pair for scope in scopes_of(source, self.within) for pair in assignments(scope, self.name)]
+        scopes, walrus = scopes_of(source, self.within), has_walrus(source)
+        found = [pair for scope in scopes for pair in assignments(scope, self.name, walrus=walrus)]
         for statement, value in found:
             place = source.place(statement)
             if value is None:
@@ -168,8 +169,11 @@ class AssignmentEquals(Check):
         return holds(f"{place}: `{self.name}` is `{ast.unparse(found[0][1] or found[0][0])}`{times}", place)
 
 
-def assignments(scope: ScopeNode, name: str) -> Iterator[tuple[ast.stmt, ast.expr | None]]:
-    """Yield every statement of a scope that binds `name`, with the value it assigns, None if it is no plain one."""
+def assignments(scope: ScopeNode, name: str, *, walrus: bool = True) -> Iterator[tuple[ast.stmt, ast.expr | None]]:
+    """Yield every statement of a scope that binds `name`, with the value it assigns, None if it is no plain one.
+
+    `walrus` is as for `bound_by`.
+    """
     for statement in own_statements(scope):
         match statement:
             case ast.Assign(targets=targets, value=value):
@@ -183,7 +187,7 @@ def assignments(scope: ScopeNode, name: str) -> Iterator[tuple[ast.stmt, ast.exp
         direct = [value for target, value in pairs if _spells(target, name)]
         if direct:
             yield from ((statement, value) for value in direct)
-        elif name in bound_by(statement):
+        elif name in bound_by(statement, walrus=walrus):
             named = _walrus(statement, name)
             yield statement, named
 

@@ -10,7 +10,8 @@ import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.code.constants import text_of
-from orchestrator.code.symbols import bound_by, inner_statements, own_expressions, parts_of, reads
+from orchestrator.code.nodes import parts_of
+from orchestrator.code.symbols import bound_by, inner_statements, own_expressions, reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -86,12 +87,7 @@ def nodes_of(root: ast.AST) -> list[ast.AST]:
     """Return all nodes of an expression in the order of `ast.walk`, without contexts and operators."""
     found = [root]
     for node in found:  # grows as it is walked
-        for field in parts_of(type(node)):
-            value = getattr(node, field, None)
-            if isinstance(value, ast.AST):
-                found.append(value)
-            elif isinstance(value, list):
-                found += [item for item in value if isinstance(item, ast.AST)]
+        found += parts_of(node)
     return found
 
 

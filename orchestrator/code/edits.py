@@ -61,6 +61,8 @@ class Transform:
     name: str
     function: Callable[[Any, Any], Any]
     params: Any
+    applied: Callable[[Any, Any], bool] | None = None
+    """The user's own word on whether a module that the transform leaves alone has it already."""
 
 
 Edit = Assign | Replace | Delete | Insert | Import | Transform

@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def bound_on_entry(body: list[ast.stmt], start: Iterable[str]) -> dict[ast.stmt, frozenset[str]]:
+def bound_on_entry(
+    body: list[ast.stmt], start: Iterable[str], *, walrus: bool = True
+) -> dict[ast.stmt, frozenset[str]]:
     """Return, for every statement of one scope, the names bound on every path that reaches it.
+
+    `walrus` is as for `bound_by`.
 
     Loops may run zero times, any statement of a `try` may raise, a branch that cannot go on does not count.
     """
-    flow = _Flow()
+    flow = _Flow(walrus=walrus)
     flow.run(body, frozenset(start))
     return flow.entry
 
@@ -25,7 +29,8 @@ def bound_on_entry(body: list[ast.stmt], start: Iterable[str]) -> dict[ast.stmt,
 class _Flow:
     """Walks a scope's statements in execution order with the set of names bound so far; None is "never gets here"."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, walrus: bool) -> None:
+        self.walrus = walrus
         self.entry: dict[ast.stmt, frozenset[str]] = {}
         self.breaks: list[list[frozenset[str]]] = []
         """For each loop around the present statement: what is bound where it is left by `break`."""
@@ -33,7 +38,7 @@ class _Flow:
     def run(self, body: list[ast.stmt], bound: frozenset[str] | None) -> frozenset[str] | None:
         for statement in body:
             # Code after a `return` is never reached: everything is bound there as far as anyone can tell.
-            self.entry[statement] = bound if bound is not None else frozenset(all_bound(body))
+            self.entry[statement] = bound if bound is not None else frozenset(all_bound(body, walrus=self.walrus))
             if bound is not None:
                 bound = self.after(statement, bound)
             else:
@@ -41,7 +46,7 @@ class _Flow:
         return bound
 
     def _unreached(self, statement: ast.stmt) -> None:
-        everything = self.entry[statement] | all_bound([statement])
+        everything = self.entry[statement] | all_bound([statement], walrus=self.walrus)
         pending = list(inner_statements(statement))
         while pending:
             inner = pending.pop()
@@ -61,7 +66,7 @@ class _Flow:
             case ast.For() | ast.AsyncFor() | ast.While():
                 return self._loop(statement, bound)
             case ast.With() | ast.AsyncWith():
-                return self.run(statement.body, bound | bound_by(statement))
+                return self.run(statement.body, bound | bound_by(statement, walrus=self.walrus))
             case ast.Try() | ast.TryStar():
                 return self._try(statement, bound)
             case ast.Match():
@@ -69,29 +74,28 @@ class _Flow:
             case ast.Delete():
                 return bound - {t.id for t in statement.targets if isinstance(t, ast.Name)}
             case ast.Expr(value=value):
-                return bound | self._walrus(statement, value, None)
+                return bound | self._sure_of(statement, value, None)
             case _:
-                return bound | bound_by(statement)
+                return bound | bound_by(statement, walrus=self.walrus)
 
-    @staticmethod
-    def _walrus(statement: ast.stmt, part: ast.expr, outcome: bool | None) -> frozenset[str]:  # noqa: FBT001 - see _sure
+    def _sure_of(self, statement: ast.stmt, part: ast.expr, outcome: bool | None) -> frozenset[str]:  # noqa: FBT001 - see _sure
         """Return what a statement's expression certainly binds; most statements bind nothing that way."""
-        return _sure(part, outcome) if bound_by(statement) else frozenset()
+        return _sure(part, outcome) if self.walrus and bound_by(statement) else frozenset()
 
     def _if(self, statement: ast.If, bound: frozenset[str]) -> frozenset[str] | None:
         always = isinstance(statement.test, ast.Constant) and bool(statement.test.value)
-        then = self.run(statement.body, bound | self._walrus(statement, statement.test, True))
-        other = self.run(statement.orelse, bound | self._walrus(statement, statement.test, False))
+        then = self.run(statement.body, bound | self._sure_of(statement, statement.test, True))
+        other = self.run(statement.orelse, bound | self._sure_of(statement, statement.test, False))
         return then if always else _both(then, other)
 
     def _loop(self, statement: ast.For | ast.AsyncFor | ast.While, bound: frozenset[str]) -> frozenset[str] | None:
         self.breaks.append([])
         if isinstance(statement, ast.While):
-            self.run(statement.body, bound | self._walrus(statement, statement.test, True))
+            self.run(statement.body, bound | self._sure_of(statement, statement.test, True))
             forever = isinstance(statement.test, ast.Constant) and bool(statement.test.value)
-            done = None if forever else bound | self._walrus(statement, statement.test, False)
+            done = None if forever else bound | self._sure_of(statement, statement.test, False)
         else:
-            self.run(statement.body, bound | bound_by(statement))
+            self.run(statement.body, bound | bound_by(statement, walrus=self.walrus))
             done = bound | _sure(statement.iter, None)
         left = self.breaks.pop()
         return _every([self.run(statement.orelse, done), *left])

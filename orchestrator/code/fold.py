@@ -282,7 +282,7 @@ class _Run:
         for _ in range(_ITERATIONS):
             again, broken = self._iteration(statement, heads)
             grown = self._merged([*heads, *again])
-            if {self._identity(s) for s in grown} == {self._identity(s) for s in heads}:
+            if {_identity(s, self.order) for s in grown} == {_identity(s, self.order) for s in heads}:
                 break
             heads = grown
         else:
@@ -356,16 +356,15 @@ class _Run:
                 self.continued[-1] += states
         return []
 
-    def _identity(self, state: State) -> tuple[tuple[str, str], ...]:
-        return tuple(key(state.names.get(name)) for name in self.order)
-
     def _merged(self, states: list[State]) -> list[State]:
         """Return states without repeats; those that agree on what matters keep what they have in common."""
         if len(states) < 2:  # noqa: PLR2004 - one state repeats nothing
             return list(states)
+        first = states[0].names
+        order = [name for name in self.order if any(s.names.get(name) is not first.get(name) for s in states)]
         groups: dict[tuple[tuple[str, str], ...], State] = {}
         for state in states:
-            identity = self._identity(state)
+            identity = _identity(state, order)
             before = groups.get(identity)
             groups[identity] = common(before, state) if before else state
         merged = list(groups.values())
@@ -375,6 +374,10 @@ class _Run:
         for state in merged[1:]:
             whole = common(whole, state)
         return [whole]
+
+
+def _identity(state: State, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    return tuple(key(state.names.get(name)) for name in names)
 
 
 def _undecided(state: State, tests: Sequence[ast.expr]) -> ast.expr | None:

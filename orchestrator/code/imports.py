@@ -61,7 +61,7 @@ class Guard:
 
     def catching(self, names: frozenset[str]) -> Guard:
         """Return this guard for code whose exceptions of these names are caught."""
-        return Guard(self.tests, self.caught | names, False, self.scopes)  # noqa: FBT003 - as declared above
+        return Guard(self.tests, self.caught | names, False, self.scopes)
 
     def inside(self, scope: ast.AST) -> Guard:
         """Return this guard for what stands in an inner scope; a `try` around a function does not catch in it."""
@@ -71,7 +71,7 @@ class Guard:
     @property
     def uncertain(self) -> Guard:
         """This guard for code that may not run."""
-        return Guard(self.tests, self.caught, False, self.scopes) if self.certain else self  # noqa: FBT003 - as declared
+        return Guard(self.tests, self.caught, False, self.scopes) if self.certain else self
 
 
 OPEN = Guard()

@@ -15,6 +15,7 @@ from orchestrator.code.symbols import (
     all_bound,
     bound_by,
     declared_outside,
+    has_walrus,
     inner_statements,
     own_expressions,
     parameters,
@@ -79,8 +80,8 @@ def _unbound_in(source: Source, lines: Sequence[range]) -> list[_Unbound]:
     if any(isinstance(s, ast.ImportFrom) and s.names[0].name == "*" for s in _statements(body)):
         return []
     declared = _declared_global(source)
-    look = _Look(lines)
-    look.in_order(body, declared, declared | all_bound(body))
+    look = _Look(lines, walrus=has_walrus(source))
+    look.in_order(body, declared, declared | all_bound(body, walrus=look.walrus))
     return look.found
 
 
@@ -96,13 +97,14 @@ class _Look:
 
     lines: Sequence[range]
     found: list[_Unbound] = field(default_factory=list)
+    walrus: bool = True
 
     def in_order(self, body: Sequence[ast.stmt], outer: frozenset[str], inner: frozenset[str]) -> None:
         """Check the body of a module or a class, which runs once from top to bottom.
 
         `outer` are the names that it sees besides its own, `inner` those that functions inside of it see.
         """
-        own = all_bound(body)
+        own = all_bound(body, walrus=self.walrus)
         visible = outer | own
         for statement in self.touched(body):
             for name in _reads(statement):
@@ -117,14 +119,19 @@ class _Look:
         if name.id in BUILTINS or self.excused(name, statement):
             return False
         here = (statement.lineno, statement.col_offset)
-        return all((s.lineno, s.col_offset) >= here for s in _statements(body) if name.id in _binds(s))
+        return all((s.lineno, s.col_offset) >= here for s in _statements(body) if name.id in self.binds(s))
+
+    def binds(self, statement: ast.stmt) -> set[str]:
+        """Return what a statement binds itself, its except clauses included."""
+        handlers = {h.name for h in getattr(statement, "handlers", []) if h.name}
+        return bound_by(statement, walrus=self.walrus) | handlers
 
     def function(self, function: ast.FunctionDef | ast.AsyncFunctionDef, outer: frozenset[str]) -> None:
         """Check the body of a function: its locals must be bound on every path to where they are read."""
         given = parameters(function)
-        own = (all_bound(function.body) | given) - declared_outside(function)
+        own = (all_bound(function.body, walrus=self.walrus) | given) - declared_outside(function)
         visible = outer | own
-        entry = bound_on_entry(function.body, given)
+        entry = bound_on_entry(function.body, given, walrus=self.walrus)
         for statement in self.touched(function.body):
             bound = entry[statement]
             for name in _reads(statement):
@@ -168,10 +175,6 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         statement = pending.pop()
         yield statement
         pending.extend(reversed(list(inner_statements(statement))))
-
-
-def _binds(statement: ast.stmt) -> set[str]:
-    return bound_by(statement) | {h.name for h in getattr(statement, "handlers", []) if h.name}
 
 
 def _bound_by_itself(statement: ast.stmt) -> set[str]:

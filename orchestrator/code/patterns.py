@@ -7,12 +7,12 @@ comments, the `u` of a string); comments and formatting are not in the tree at a
 from __future__ import annotations
 
 import ast
-import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.code.holes import PLACEHOLDER, CodeText, code_text, hole, many
+from orchestrator.code.nodes import KINDS, fields_among, parts_of
 from orchestrator.code.source import Source, Span, parse_python
 from orchestrator.core.diagnostics import Diagnostic, Rejected
 
@@ -25,8 +25,8 @@ Captured = ast.AST | str | tuple[ast.AST, ...]
 Captures = dict[str, Captured]
 
 _TRIVIA = frozenset({"ctx", "type_comment", "kind", "type_ignores"})
-_BODIES = ("body", "handlers", "cases", "orelse", "finalbody")
-"""The fields that hold statements, or what carries statements, in source order."""
+_BODIES = fields_among(("body", "handlers", "cases", "orelse", "finalbody"))
+"""The fields that may hold statements, or what carries statements, in source order."""
 _NAMED = frozenset({ast.Expr, ast.Name, ast.arg, ast.alias, ast.keyword})
 """The kinds of nodes that may consist of a name, and so be holes."""
 
@@ -188,10 +188,7 @@ class Matcher:
             return self._same_list(_parameters(pattern), _parameters(node))
         if isinstance(pattern, ast.Constant) and isinstance(node, ast.Constant):
             return same_constant(pattern.value, node.value)
-        for field in _telling(kind):
-            if not self.same(getattr(pattern, field, None), getattr(node, field, None)):
-                return False
-        return True
+        return all(self.same(getattr(pattern, field, None), getattr(node, field, None)) for field in TELLING[kind])
 
     def _same_list(self, pattern: Sequence[Any], nodes: Sequence[Any]) -> bool:
         for i, item in enumerate(pattern):
@@ -219,12 +216,6 @@ class Matcher:
             return same_code(self.captures[name], found)
         self.captures[name] = found
         return True
-
-
-@functools.cache
-def _telling(kind: type[ast.AST]) -> tuple[str, ...]:
-    """Return the fields of a kind of node that are compared."""
-    return tuple(field for field in kind._fields if field not in _TRIVIA or kind is _Parameter)
 
 
 def _fits(pattern: ast.AST, node: ast.AST) -> bool:
@@ -290,6 +281,13 @@ class _Parameter(ast.expr):
     default: ast.expr | None
 
 
+TELLING: dict[type[ast.AST], tuple[str, ...]] = {
+    _Parameter: _Parameter._fields,
+    **{kind: tuple(field for field in kind._fields if field not in _TRIVIA) for kind in KINDS},
+}
+"""The fields of each kind of node that are compared."""
+
+
 def same_constant(left: Any, right: Any) -> bool:  # noqa: ANN401 - any constant
     """Compare constants by type too: `1`, `1.0` and `True` differ, and so do `0.0` and `-0.0`."""
     return type(left) is type(right) and (left == right if not isinstance(left, float) else repr(left) == repr(right))
@@ -322,7 +320,7 @@ def _expressions(pattern: Pattern, scope: ScopeNode) -> Iterator[Match]:
                 yield Match((node,), matcher.captures, statement=statement)
         if isinstance(node, ast.stmt):
             statement = node
-        pending.extend((child, statement) for child in reversed(list(ast.iter_child_nodes(node))))
+        pending.extend((child, statement) for child in reversed(parts_of(node)))
 
 
 def _statements(pattern: Pattern, scope: ScopeNode) -> Iterator[Match]:
@@ -363,16 +361,10 @@ def bodies(scope: ast.AST) -> Iterator[list[ast.stmt]]:
     while pending:
         node = pending.pop()
         inner: list[ast.AST] = []
-        for field in _blocks(type(node)):
+        for field in _BODIES[type(node)]:
             value = getattr(node, field, None)
             if isinstance(value, list) and value:
                 if isinstance(value[0], ast.stmt):
                     yield value
                 inner.extend(value)
         pending.extend(reversed(inner))
-
-
-@functools.cache
-def _blocks(kind: type[ast.AST]) -> tuple[str, ...]:
-    """Return the fields in which a kind of node may have statements: most kinds have none."""
-    return tuple(field for field in _BODIES if field in kind._fields)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.code.patterns import Matcher
+from orchestrator.code.patterns import TELLING, Matcher, same_constant
 from orchestrator.code.scopes import first_line
 
 if TYPE_CHECKING:
@@ -21,24 +21,32 @@ Replacements = dict[int, tuple[int, tuple[ast.AST, ...]]]
 """id of the first replaced node → (how many nodes in a row are replaced, what stands there now)."""
 
 
-class _Proof(Matcher):
-    """Compares two trees without holes; at a replaced node it compares with the replacement instead."""
+class _Proof:
+    """Compares two trees; at a replaced node it compares with the replacement instead."""
 
     def __init__(self, replaced: Replacements, touched: range, added: int) -> None:
-        super().__init__()
         self.replaced = replaced
         self.touched = touched
         self.added = added
 
-    def same(self, pattern: Any, node: Any) -> bool:  # noqa: ANN401 - nodes, lists and constants alike
-        if isinstance(pattern, ast.AST) and id(pattern) in self.replaced:
-            count, new = self.replaced[id(pattern)]
-            return count == 1 and len(new) == 1 and Matcher().same(new[0], node)
-        if isinstance(pattern, ast.stmt) and isinstance(node, ast.stmt):
-            moved = self._moved(pattern)
+    def same(self, old: Any, new: Any) -> bool:  # noqa: ANN401 - nodes, lists and constants alike
+        if isinstance(old, ast.AST):
+            return isinstance(new, ast.AST) and self._same_node(old, new)
+        if isinstance(old, list):
+            return isinstance(new, list) and self._same_list(old, new)
+        return same_constant(old, new)
+
+    def _same_node(self, old: ast.AST, new: ast.AST) -> bool:
+        if id(old) in self.replaced:
+            count, brought = self.replaced[id(old)]
+            return count == 1 and len(brought) == 1 and Matcher().same(brought[0], new)
+        if type(old) is not type(new):
+            return False
+        if isinstance(old, ast.stmt) and isinstance(new, ast.stmt):
+            moved = self._moved(old)
             if moved is not None:
-                return type(pattern) is type(node) and _position(pattern, moved) == _position(node, 0)
-        return super().same(pattern, node)
+                return _position(old, moved) == _position(new, 0)
+        return all(self.same(getattr(old, field, None), getattr(new, field, None)) for field in TELLING[type(old)])
 
     def _moved(self, statement: ast.stmt) -> int | None:
         """Return by how many lines an untouched statement moved, None for one that a splice may have touched."""
@@ -46,21 +54,21 @@ class _Proof(Matcher):
             return 0
         return self.added if first_line(statement) >= self.touched.stop else None
 
-    def _same_list(self, pattern: Sequence[Any], nodes: Sequence[Any]) -> bool:
-        if not any(id(item) in self.replaced for item in pattern):
-            return super()._same_list(pattern, nodes)
-        old, new = 0, 0
-        while old < len(pattern):
-            count, inserted = self.replaced.get(id(pattern[old]), (0, ()))
-            if not count and not inserted:
-                if new >= len(nodes) or not self.same(pattern[old], nodes[new]):
+    def _same_list(self, old: Sequence[Any], new: Sequence[Any]) -> bool:
+        if not any(id(item) in self.replaced for item in old):
+            return len(old) == len(new) and all(map(self.same, old, new))
+        here, there = 0, 0
+        while here < len(old):
+            count, brought = self.replaced.get(id(old[here]), (0, ()))
+            if not count and not brought:
+                if there >= len(new) or not self.same(old[here], new[there]):
                     return False
-                old, new = old + 1, new + 1
+                here, there = here + 1, there + 1
                 continue
-            if not Matcher().same(list(inserted), list(nodes[new : new + len(inserted)])):
+            if not Matcher().same(list(brought), list(new[there : there + len(brought)])):
                 return False
-            old, new = old + count, new + len(inserted)
-        return new == len(nodes)
+            here, there = here + count, there + len(brought)
+        return there == len(new)
 
 
 def _position(statement: ast.stmt, moved: int) -> tuple[int, int, int, int | None]:

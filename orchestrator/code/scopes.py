@@ -7,12 +7,11 @@ without its methods, or the module without its functions and classes (`<module>`
 from __future__ import annotations
 
 import ast
-import functools
-import io
-import tokenize
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from orchestrator.code.nodes import fields_among
+from orchestrator.code.tokens import tokens_of
 from orchestrator.core.digest import digest
 
 if TYPE_CHECKING:
@@ -21,12 +20,14 @@ if TYPE_CHECKING:
     from orchestrator.code.source import Source
 
 MODULE = "<module>"
+FILE = "<file>"
+"""The definition that stands for a file deployed as a whole."""
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 DefinitionNode = FunctionNode | ast.ClassDef
 ScopeNode = DefinitionNode | ast.Module
 
-_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+_BLOCKS = fields_among(("body", "orelse", "finalbody", "handlers", "cases"))
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -60,16 +61,10 @@ def definitions(tree: ast.Module) -> Iterator[tuple[str, DefinitionNode]]:
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the statements (and their carriers, such as except clauses) directly inside `node`."""
-    for field in blocks_of(type(node)):
+    for field in _BLOCKS[type(node)]:
         value = getattr(node, field)
         if isinstance(value, list):
             yield from value
-
-
-@functools.cache
-def blocks_of(kind: type[ast.AST]) -> tuple[str, ...]:
-    """Return the fields in which a kind of node may have statements, or what carries statements: most have none."""
-    return tuple(field for field in _BLOCKS if field in kind._fields)
 
 
 def find(tree: ast.Module, name: str | None) -> list[ScopeNode]:
@@ -168,7 +163,7 @@ def normalised(source: Source, node: ScopeNode) -> str:
         for inner in _tracked_apart(node):
             left_out.update(range(first_line(inner), (inner.end_lineno or inner.lineno) + 1))
     kept = (lines[number - 1] for number in range(first, last + 1) if number not in left_out)
-    tokens = list(_tokens("".join(map(_plain, kept))))
+    tokens = tokens_of("".join(map(_plain, kept)))
     if tokens[:1] == ["<in>"]:
         tokens = tokens[1:-1]  # how deep the definition itself stands does not count
     return " ".join(tokens)
@@ -184,36 +179,3 @@ def _tracked_apart(node: ast.AST) -> Iterator[DefinitionNode]:
             yield child
         else:
             yield from _tracked_apart(child)
-
-
-_LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER, tokenize.ENCODING}
-_SPELLINGS = {tokenize.INDENT: "<in>", tokenize.DEDENT: "<out>", tokenize.NEWLINE: "<nl>"}
-
-
-def _tokens(text: str) -> Iterator[str]:
-    """Yield the tokens of a dedented or indented piece of code; an f-string is one token on every Python."""
-    start = getattr(tokenize, "FSTRING_START", None)
-    end = getattr(tokenize, "FSTRING_END", None)
-    lines = [f"{line}\n" for line in text.split("\n")]
-    depth = 0
-    opened = (0, 0)
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if start is not None and token.type == start:
-                opened = opened if depth else token.start
-                depth += 1
-            elif end is not None and token.type == end:
-                depth -= 1
-                if not depth:
-                    yield _between(lines, opened, token.end)
-            elif not depth and token.type not in _LAYOUT:
-                yield _SPELLINGS.get(token.type) or token.string
-    except (tokenize.TokenError, IndentationError):
-        yield text  # nothing that `ast` could read gets here; if something does, its spelling counts
-
-
-def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
-    if start[0] == end[0]:
-        return lines[start[0] - 1][start[1] : end[1]]
-    middle = lines[start[0] : end[0] - 1]
-    return lines[start[0] - 1][start[1] :] + "".join(middle) + lines[end[0] - 1][: end[1]]

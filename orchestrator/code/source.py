@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import itertools
 import tokenize
 import warnings
 from dataclasses import dataclass
@@ -101,10 +102,7 @@ class Source:
 
     @cached_property
     def _starts(self) -> list[int]:
-        starts = [0]
-        for line in self.lines:
-            starts.append(starts[-1] + len(line))
-        return starts
+        return [0, *itertools.accumulate(map(len, self.lines))]
 
     @cached_property
     def _kept(self) -> dict[str, Any]:

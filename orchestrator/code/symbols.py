@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import builtins
-import functools
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.code.nodes import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from orchestrator.code.source import Source
 
 BUILTINS = frozenset(dir(builtins)) | {
     "__file__",
@@ -40,8 +43,16 @@ def imported_name(alias: ast.alias, *, from_import: bool) -> str:
     return alias.name if from_import else alias.name.partition(".")[0]
 
 
-def bound_by(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement binds itself: not in the statements nested in it."""
+def has_walrus(source: Source) -> bool:
+    """Tell whether a file may have a `:=`: most have none, and then only targets bind names."""
+    return ":=" in source.text
+
+
+def bound_by(statement: ast.stmt, *, walrus: bool = True) -> set[str]:
+    """Return the names that a statement binds itself: not in the statements nested in it.
+
+    Without `walrus` there is no `:=` in the file, so that most expressions need not be looked into.
+    """
     names: set[str] = set()
     match statement:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -53,15 +64,25 @@ def bound_by(statement: ast.stmt) -> set[str]:
         case ast.AnnAssign(target=ast.Name(), value=None):
             pass
         case _:
-            names.update(_stored(statement))
+            names.update(_stored(statement, walrus=walrus))
             return names
-    if isinstance(statement, _DEFINITIONS):
+    if walrus and isinstance(statement, _DEFINITIONS):
         names.update(_stored(statement))  # a walrus in a decorator or a default
     return names
 
 
-def _stored(statement: ast.stmt) -> Iterator[str]:
-    return itertools.chain.from_iterable(map(bindings, own_expressions(statement)))
+def _stored(statement: ast.stmt, *, walrus: bool = True) -> Iterator[str]:
+    targets = None if walrus else _TARGETS.get(type(statement))
+    parts = own_expressions(statement) if targets is None else targets(statement)
+    return itertools.chain.from_iterable(map(bindings, parts))
+
+
+_TARGETS: dict[type[ast.stmt], Callable[[Any], Iterable[ast.AST]]] = {
+    ast.Assign: lambda statement: statement.targets,
+    **dict.fromkeys((ast.AugAssign, ast.AnnAssign, ast.For, ast.AsyncFor), lambda statement: (statement.target,)),
+    **dict.fromkeys((ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.If, ast.While), lambda _: ()),
+}
+"""What a statement binds names with, where expressions bind none; any other kind is looked at as a whole."""
 
 
 def bindings(part: ast.AST) -> Iterator[str]:
@@ -81,21 +102,9 @@ def bindings(part: ast.AST) -> Iterator[str]:
             continue
         if kind in _NAMED_PATTERNS and (name := getattr(node, "rest" if kind is ast.MatchMapping else "name")):
             yield name
-        for field in _BINDING_FIELDS.get(kind) or parts_of(kind):
-            value = getattr(node, field, None)
-            if isinstance(value, ast.AST):
-                pending.append(value)
-            elif isinstance(value, list):
-                pending += [item for item in value if isinstance(item, ast.AST)]
+        pending += parts_of(node, _BINDING_FIELDS.get(kind))
 
 
-@functools.cache
-def parts_of(kind: type[ast.AST]) -> tuple[str, ...]:
-    """Return the fields in which a kind of node may have nodes other than contexts and operators."""
-    return tuple(field for field in kind._fields if field not in _MARKS)
-
-
-_MARKS = frozenset({"ctx", "op", "ops", "type_comment", "type_ignores"})
 _NAMED_PATTERNS = (ast.MatchAs, ast.MatchStar, ast.MatchMapping)
 _BINDING_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Lambda: ("args",),
@@ -150,13 +159,13 @@ def inner_statements(statement: ast.stmt) -> Iterator[ast.stmt]:
         yield from holder.body
 
 
-def all_bound(body: Iterable[ast.stmt]) -> set[str]:
-    """Return every name that a body of one scope binds on some path."""
+def all_bound(body: Iterable[ast.stmt], *, walrus: bool = True) -> set[str]:
+    """Return every name that a body of one scope binds on some path; `walrus` as for `bound_by`."""
     names: set[str] = set()
     pending = list(body)
     while pending:
         statement = pending.pop()
-        names |= bound_by(statement)
+        names |= bound_by(statement, walrus=walrus)
         names.update(h.name for h in getattr(statement, "handlers", []) if h.name)
         pending.extend(inner_statements(statement))
     return names

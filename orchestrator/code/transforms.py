@@ -33,6 +33,7 @@ class LoadedTransform:
     path: str
     params: type[BaseModel]
     function: Any
+    applied: Any = None
 
 
 def load_transform(name: str, path: str, content: bytes) -> LoadedTransform:
@@ -51,7 +52,7 @@ def load_transform(name: str, path: str, content: bytes) -> LoadedTransform:
     if not (isinstance(params, type) and issubclass(params, BaseModel)) or not callable(function):
         message = "a transform file defines `class Params(BaseModel)` and `transform(module, params)`"
         raise Rejected(Diagnostic("E220", message, Place(path), help="See `docs/guide.md`, transforms."))
-    return LoadedTransform(name, path, params, function)
+    return LoadedTransform(name, path, params, function, namespace.get("applied"))
 
 
 def run_transform(edit: Transform, source: Source, path: str) -> Rewritten | None:
@@ -62,6 +63,18 @@ def run_transform(edit: Transform, source: Source, path: str) -> Rewritten | Non
     """
     with not_too_deep(source.path):
         return _run(edit, source, path)
+
+
+def says_applied(edit: Transform, source: Source, path: str) -> bool:
+    """Tell whether the transform says that a source has it already; raise `Rejected` (E414, E415) as it goes wrong."""
+    if edit.applied is None:
+        return False
+    try:
+        return bool(edit.applied(_module(source), edit.params))
+    except Exception as error:
+        if isinstance(error, Rejected):
+            raise
+        raise Rejected(_raised(path, error, "the transform's `applied`")) from None
 
 
 def _run(edit: Transform, source: Source, path: str) -> Rewritten | None:

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from orchestrator.code.edits import Transform
 from orchestrator.code.locals import newly_unbound
 from orchestrator.code.rewrite import Examined, Rewritten, apply, apply_together, examine
-from orchestrator.code.scopes import MODULE, Definition, definition_digest, definitions, enclosing, outermost_function
+from orchestrator.code.scopes import (
+    FILE,
+    MODULE,
+    Definition,
+    definition_digest,
+    definitions,
+    enclosing,
+    outermost_function,
+)
 from orchestrator.code.sites import Pending, Present
-from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, did_you_mean
-from orchestrator.core.digest import digest
-from orchestrator.engine.outcome import Link
+from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
+from orchestrator.engine.blame import explained, file_gone
+from orchestrator.engine.images import definition_of, positions
 from orchestrator.engine.wheels import lay
 
 if TYPE_CHECKING:
@@ -30,9 +37,6 @@ if TYPE_CHECKING:
     from orchestrator.core.tree import Tree
     from orchestrator.engine.lock import Chain
     from orchestrator.engine.plan import PlannedDeploy, PlannedEdit, PlannedStage
-
-FILE = "<file>"
-"""The definition that stands for a file deployed as a whole."""
 
 
 @dataclass
@@ -74,7 +78,7 @@ class Ground:
         """Return a file as the attempt sees it; raise `Rejected` (E401) where it is gone."""
         raw = written.get(path, self.tree.get(path))
         if raw is None:
-            raise Rejected(_file_gone(path, self.tree))
+            raise Rejected(file_gone(path, self.tree))
         return self.sources.get(path, raw)
 
 
@@ -92,7 +96,7 @@ def attempt(stage: PlannedStage, ground: Ground) -> Attempt:
 
 
 def _attempt_code(stage: PlannedStage, ground: Ground) -> Attempt:
-    known = _positions(stage, ground)
+    known = positions(stage, ground)
     tried = Attempt()
     if known and None not in known.values():
         tried.present = [str(definition) for definition, applied in known.items() if applied]
@@ -102,7 +106,7 @@ def _attempt_code(stage: PlannedStage, ground: Ground) -> Attempt:
             return tried
         tried = Attempt()
     for group in _by_file(stage.edits):
-        applied = [e for e in group if known and known.get(_definition_of(e, ground))]
+        applied = [e for e in group if known and known.get(definition_of(e, ground))]
         _edits_of_file(stage, [e for e in group if e not in applied], ground, tried)
         tried.present += [_name(e) for e in applied]
         if tried.faults:
@@ -113,56 +117,6 @@ def _attempt_code(stage: PlannedStage, ground: Ground) -> Attempt:
     if not tried.faults:
         _refuse_mix(stage, tried)
     return tried
-
-
-def links(stage: str, tried: Attempt, ground: Ground) -> tuple[Link, ...]:
-    """Return the links that an applied attempt adds to the chain."""
-    found = []
-    for definition in sorted(tried.touched):
-        before = image(definition, ground.tree.get(definition.file), ground.sources)
-        after = image(definition, tried.written.get(definition.file), ground.sources)
-        if before != after:
-            found.append(Link(definition, stage, before, after))
-    return tuple(found)
-
-
-def image(definition: Definition, raw: bytes | None, sources: Sources) -> str | None:
-    """Return the digest of a definition in a file's bytes, None where file or definition is absent."""
-    if raw is None:
-        return None
-    if definition.name == FILE:
-        return digest(raw)
-    try:
-        return definition_digest(sources.get(definition.file, raw), definition.name)
-    except Rejected:
-        return digest(raw)
-
-
-def _positions(stage: PlannedStage, ground: Ground) -> dict[Definition, bool | None]:
-    """Return for each definition of the stage's chain whether the stage is applied to it; None where no image fits.
-
-    A definition that is no image of its chain has changed since, or belongs to another base: its pattern decides.
-    """
-    if ground.chain is None:
-        return {}
-    found: dict[Definition, bool | None] = {}
-    for link in ground.chain.of_stage(stage.id):
-        current = image(link.definition, ground.tree.get(link.definition.file), ground.sources)
-        position = ground.chain.position(link, current)
-        found[link.definition] = None if position is None else position > ground.chain.index(link)
-    return found
-
-
-def _definition_of(planned: PlannedEdit, ground: Ground) -> Definition:
-    """Return the definition that an edit is meant for, as far as its YAML says."""
-    scoped = planned.edit
-    raw = ground.tree.get(scoped.file)
-    if scoped.within is None or raw is None:
-        return Definition(scoped.file, MODULE)
-    try:
-        return Definition(scoped.file, outermost_function(ground.sources.get(scoped.file, raw).tree, scoped.within))
-    except Rejected:
-        return Definition(scoped.file, scoped.within)
 
 
 def _name(planned: PlannedEdit) -> str:
@@ -204,7 +158,7 @@ def _edits_of_file(stage: PlannedStage, edits: Sequence[PlannedEdit], ground: Gr
         try:
             _edit(edit, ground, tried)
         except Rejected as error:
-            tried.faults.extend(_named(d, stage, edit, ground) for d in error.diagnostics)
+            tried.faults.extend(explained(d, stage, edit, ground) for d in error.diagnostics)
             return
 
 
@@ -244,7 +198,7 @@ def _edit(planned: PlannedEdit, ground: Ground, tried: Attempt) -> None:
     source = ground.source(scoped.file, tried.written)
     name = _name(planned)
     if isinstance(scoped.edit, Transform):
-        from orchestrator.code.transforms import run_transform  # noqa: PLC0415 - libcst only where it is used
+        from orchestrator.code.transforms import run_transform, says_applied  # noqa: PLC0415 - libcst only where used
 
         try:
             rewritten = run_transform(scoped.edit, source, planned.source)
@@ -253,6 +207,9 @@ def _edit(planned: PlannedEdit, ground: Ground, tried: Attempt) -> None:
             raise Rejected(
                 Diagnostic("E415", message, Place(planned.source), help="Raise an exception instead.")
             ) from None
+        if rewritten is None and says_applied(scoped.edit, source, planned.source):
+            tried.present.append(name)
+            return
         if rewritten is None:
             message = f"transform '{scoped.edit.name}' changes nothing in {scoped.file}"
             help_ = (
@@ -314,49 +271,3 @@ def _deploy(deploy: PlannedDeploy, ground: Ground, tried: Attempt) -> None:
     tried.pending.append(name)
     tried.written[deploy.to] = deploy.content
     tried.touched.add(definition)
-
-
-def _file_gone(path: str, tree: Tree) -> Diagnostic:
-    name = PurePosixPath(path).name
-    same = [other for other in tree if PurePosixPath(other).name == name]
-    help_ = f"A file of that name is at {', '.join(sorted(same)[:3])}." if same else did_you_mean(path, tree)
-    if help_.startswith("known:"):
-        help_ = "The base has no file like it."
-    return Diagnostic("E401", f"{path} is not in the tree", help=help_)
-
-
-def _named(found: Diagnostic, stage: PlannedStage, planned: PlannedEdit, ground: Ground) -> Diagnostic:
-    """Complete a diagnostic: its place in the YAML, where the code stands, and who last wrote the definition."""
-    scoped = planned.edit
-    message = found.message
-    notes = found.notes
-    if found.place is not None and found.place.file != planned.place.file:
-        notes = (*notes, f"at {found.place}")
-    writer = _writer(scoped.file, scoped.within, ground)
-    code = found.code
-    if writer is not None:
-        notes = (*notes, f"last written by stage '{writer}'")
-        if code in {"E402", "E403"} and _matched_before(planned, ground):
-            code = "E404"
-            message = f"{message}: it was there in the base, stage '{writer}' rewrote it"
-    return dataclasses.replace(found, code=code, message=message, notes=notes, place=planned.place, stage=stage.id)
-
-
-def _writer(file: str, within: str | None, ground: Ground) -> str | None:
-    names = [within] if within else [d.name for d in ground.writers if d.file == file]
-    parts = within.split(".") if within else []
-    names += [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)] + [FILE, MODULE]
-    return next(
-        (ground.writers[Definition(file, n)] for n in names if n and Definition(file, n) in ground.writers), None
-    )
-
-
-def _matched_before(planned: PlannedEdit, ground: Ground) -> bool:
-    scoped = planned.edit
-    raw = ground.base.get(scoped.file)
-    if raw is None or isinstance(scoped.edit, Transform):
-        return False
-    try:
-        return isinstance(examine(scoped.edit, ground.sources.get(scoped.file, raw), scoped.within), Pending)
-    except Rejected:
-        return False

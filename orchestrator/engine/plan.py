@@ -252,7 +252,7 @@ class _Compiler:
             params = loaded.params.model_validate(edit.params)
         except ValidationError as error:
             raise Rejected(_wrong_params(edit, loaded, error, place)) from None
-        return Transform(edit.use, loaded.function, params), path
+        return Transform(edit.use, loaded.function, params, loaded.applied), path
 
     def deploy(self, stage: int, number: int, model: Stage) -> PlannedDeploy | None:
         deploy = model.deploy[number]

@@ -12,7 +12,8 @@ from orchestrator.checks.run_config import RunConfigFits
 from orchestrator.checks.verdict import Status
 from orchestrator.checks.view import Sources, View
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity
-from orchestrator.engine.attempt import Ground, attempt, image, links
+from orchestrator.engine.attempt import Ground, attempt
+from orchestrator.engine.images import image, links
 from orchestrator.engine.outcome import (
     AlreadyApplied,
     Applied,

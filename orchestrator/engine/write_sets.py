@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from orchestrator.code.scopes import FILE
 from orchestrator.core.diagnostics import Diagnostic
-from orchestrator.engine.attempt import FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.code.edits import Transform
 from orchestrator.code.source import Source
-from orchestrator.code.transforms import load_transform, run_transform
+from orchestrator.code.transforms import load_transform, run_transform, says_applied
 from orchestrator.core.diagnostics import Rejected
 
 HEAD = "import libcst as cst\nfrom pydantic import BaseModel\nclass Params(BaseModel):\n    name: str = 'x'\n"
@@ -105,3 +105,33 @@ def test_a_fault_has_the_line_of_the_transform() -> None:
 def test_a_file_that_is_no_transform_is_refused(code: str, words: str) -> None:
     with pytest.raises(Rejected, match=words):
         load_transform("t", "stages/t.py", code.encode())
+
+
+def test_a_transform_may_say_itself_that_a_module_has_it_already() -> None:
+    text = b"""
+from pydantic import BaseModel
+class Params(BaseModel): pass
+def transform(module, params): return module
+def applied(module, params): return "done" in module.code
+"""
+    loaded = load_transform("mark", "stages/mark.py", text)
+    edit = Transform(loaded.name, loaded.function, loaded.params(), loaded.applied)
+    assert says_applied(edit, Source("a.py", b"done = 1\n"), loaded.path)
+    assert not says_applied(edit, Source("a.py", b"other = 1\n"), loaded.path)
+
+
+def test_a_transform_without_a_word_on_it_is_never_taken_for_applied() -> None:
+    assert not says_applied(
+        Transform("mark", lambda module, _: module, None), Source("a.py", b"x = 1\n"), "stages/mark.py"
+    )
+
+
+def test_an_applied_that_raises_is_a_diagnostic() -> None:
+    def fall(_module: object, _params: object) -> bool:
+        raise LookupError("lost")
+
+    with pytest.raises(Rejected) as caught:
+        says_applied(
+            Transform("mark", lambda module, _: module, None, fall), Source("a.py", b"x = 1\n"), "stages/mark.py"
+        )
+    assert caught.value.diagnostics[0].code == "E415"

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.code.symbols import parts_of
+from orchestrator.code.nodes import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -60,9 +60,6 @@ class _Reader:
         self.scopes: list[_Scope] = []
         self.pending: list[ast.AST] = []
         self.special: dict[type[ast.AST], Callable[[_Scope, Any], None]] = {
-            ast.Name: self.name,
-            ast.Attribute: lambda _, node: self.pending.append(node.value),
-            ast.Constant: lambda _, __: None,
             ast.FunctionDef: self.function,
             ast.AsyncFunctionDef: self.function,
             ast.ClassDef: self.class_,
@@ -81,25 +78,13 @@ class _Reader:
         before, self.pending = self.pending, list(roots)
         while self.pending:
             node = self.pending.pop()
-            special = self.special.get(type(node))
-            if special:
-                special(scope, node)
+            if isinstance(node, ast.Name):
+                (scope.read if isinstance(node.ctx, ast.Load) else scope.bound).add(node.id)
+            elif type(node) in self.special:
+                self.special[type(node)](scope, node)
             else:
-                self.parts(node)
+                self.pending += parts_of(node)
         self.pending = before
-
-    def parts(self, node: ast.AST) -> None:
-        """Note the parts of a node as to be read."""
-        for name in parts_of(type(node)):
-            value = getattr(node, name, None)
-            if isinstance(value, list):
-                self.pending += [item for item in value if isinstance(item, ast.AST)]
-            elif isinstance(value, ast.AST):
-                self.pending.append(value)
-
-    def name(self, scope: _Scope, node: ast.Name) -> None:
-        """Note that a name is read or bound."""
-        (scope.read if isinstance(node.ctx, ast.Load) else scope.bound).add(node.id)
 
     def inner(self, outer: _Scope, *, is_class: bool = False) -> _Scope:
         """Return a new scope inside another."""
@@ -179,4 +164,4 @@ class _Reader:
         name: str | None = getattr(node, "rest" if isinstance(node, ast.MatchMapping) else "name")
         if name:
             scope.bound.add(name)
-        self.parts(node)
+        self.pending += parts_of(node)
