@@ -95,14 +95,19 @@ def _pipeline(files: WorkspaceFiles, request: Request) -> bytes:
 def image_templates(plan: Plan, *, required: bool) -> None:
     """Look at the templates that every build needs; stop (invalid) for those that cannot be used."""
     from orchestrator.emit.build import DOCKERFILE, DOCKERIGNORE
-    from orchestrator.engine.templates import check_template
+    from orchestrator.engine.templates import compile_jinja
 
     faults: list[Diagnostic] = []
     for name in (DOCKERFILE, DOCKERIGNORE):
         try:
-            faults += check_template(name, plan.read(name).decode("utf-8"))
+            content = plan.read(name)
         except Rejected as error:
             faults += error.diagnostics if required else ()
+            continue
+        try:
+            compile_jinja(name, content.decode("utf-8"))
+        except Rejected as error:
+            faults += error.diagnostics
         except UnicodeDecodeError:
             faults.append(Diagnostic("E125", f"'{name}' is not UTF-8", Place(name), help="Save it as UTF-8."))
     if faults:

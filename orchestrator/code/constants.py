@@ -81,7 +81,13 @@ _CALLS: dict[str, Callable[..., Any]] = {
 @functools.lru_cache(maxsize=4_096)  # every path through a function folds the same nodes again
 def text_of(node: ast.AST) -> str:
     """Return an expression in the one spelling that facts are compared in."""
-    return ast.unparse(node)
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute):
+            return f"{name}.{attribute}"
+        case _:
+            return ast.unparse(node)
 
 
 @functools.lru_cache(maxsize=1_024)  # the same facts are stated to many checks

@@ -79,9 +79,8 @@ def _unbound_in(source: Source, lines: Sequence[range]) -> list[_Unbound]:
     body = source.tree.body
     if any(isinstance(s, ast.ImportFrom) and s.names[0].name == "*" for s in _statements(body)):
         return []
-    declared = _declared_global(source)
     look = _Look(lines, walrus=has_walrus(source))
-    look.in_order(body, declared, declared | all_bound(body, walrus=look.walrus))
+    look.in_order(body, _declared_global(source))
     return look.found
 
 
@@ -99,10 +98,11 @@ class _Look:
     found: list[_Unbound] = field(default_factory=list)
     walrus: bool = True
 
-    def in_order(self, body: Sequence[ast.stmt], outer: frozenset[str], inner: frozenset[str]) -> None:
+    def in_order(self, body: Sequence[ast.stmt], outer: frozenset[str], inner: frozenset[str] | None = None) -> None:
         """Check the body of a module or a class, which runs once from top to bottom.
 
-        `outer` are the names that it sees besides its own, `inner` those that functions inside of it see.
+        `outer` are the names that it sees besides its own, `inner` those that functions inside of it see:
+        what it sees itself if absent.
         """
         own = all_bound(body, walrus=self.walrus)
         visible = outer | own
@@ -112,7 +112,7 @@ class _Look:
                     self.missing(name, visible)
                 elif name.id not in outer and self.further_down(name, statement, body):
                     self.found.append(_Unbound(name, "it is bound only further down", visible))
-            self.inside(statement, inner)
+            self.inside(statement, visible if inner is None else inner)
 
     def further_down(self, name: ast.Name, statement: ast.stmt, body: Sequence[ast.stmt]) -> bool:
         """Tell whether every statement of a body that binds `name` stands below `statement`, or is it."""

@@ -320,7 +320,9 @@ def _expressions(pattern: Pattern, scope: ScopeNode) -> Iterator[Match]:
                 yield Match((node,), matcher.captures, statement=statement)
         if isinstance(node, ast.stmt):
             statement = node
-        pending.extend((child, statement) for child in reversed(parts_of(node)))
+        inner = parts_of(node)
+        if inner:
+            pending.extend([(child, statement) for child in reversed(inner)])
 
 
 def _statements(pattern: Pattern, scope: ScopeNode) -> Iterator[Match]:

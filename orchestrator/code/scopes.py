@@ -107,7 +107,7 @@ def _definition_at(scope: ast.AST, line: int) -> DefinitionNode | None:
 def first_line(node: ast.stmt) -> int:
     """Return the line of a statement's first token, its decorators included."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(d.lineno for d in decorators)])
+    return min([node.lineno, *(d.lineno for d in decorators)]) if decorators else node.lineno
 
 
 def outermost_function(tree: ast.Module, name: str) -> str:

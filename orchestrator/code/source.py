@@ -7,6 +7,7 @@ characters. All conversions are here. Edits are splices of the text: nothing out
 from __future__ import annotations
 
 import ast
+import bisect
 import contextlib
 import io
 import itertools
@@ -66,6 +67,13 @@ class Source:
 
     path: str
     raw: bytes
+
+    @classmethod
+    def parsed(cls, path: str, raw: bytes, tree: ast.Module) -> Source:
+        """Return a source whose syntax tree is known already."""
+        source = cls(path, raw)
+        source.__dict__["tree"] = tree  # where the cached property keeps it
+        return source
 
     @cached_property
     def encoding(self) -> str:
@@ -153,11 +161,8 @@ class Source:
 
     def line_of(self, index: int) -> int:
         """Return the number (from 1) of the line that holds `index`."""
-        low, high = 0, len(self._starts) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self._starts[middle] <= index else (low, middle - 1)
-        return min(low, max(0, len(self.lines) - 1)) + 1
+        line = max(1, bisect.bisect_right(self._starts, index))
+        return min(line, max(1, len(self.lines)))
 
     def line_span(self, line: int) -> Span:
         """Return the range of a whole line, its end included."""

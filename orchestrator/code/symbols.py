@@ -32,6 +32,7 @@ BUILTINS = frozenset(dir(builtins)) | {
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
+_NESTED = (ast.stmt, ast.ExceptHandler)
 _OWN_SCOPE = (*_DEFINITIONS, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -144,8 +145,8 @@ def own_expressions(statement: ast.stmt) -> Iterator[ast.AST]:
             yield from (handler.type for handler in statement.handlers if handler.type)
         case _:
             for _, value in ast.iter_fields(statement):
-                for part in value if isinstance(value, list) else [value]:
-                    if isinstance(part, ast.AST) and not isinstance(part, ast.stmt | ast.ExceptHandler):
+                for part in value if isinstance(value, list) else (value,):
+                    if isinstance(part, ast.AST) and not isinstance(part, _NESTED):
                         yield part
 
 

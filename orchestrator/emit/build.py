@@ -10,7 +10,7 @@ from orchestrator.emit.audit import audit_lines
 from orchestrator.emit.manifest import Manifest, Step, WheelEntry
 from orchestrator.emit.patches import patch_of
 from orchestrator.engine.outcome import AlreadyApplied, Applied, outcome_name
-from orchestrator.engine.templates import render_template
+from orchestrator.engine.templates import compile_jinja, render_template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,4 +108,4 @@ def _text(run: Run, template: str, manifest: Manifest) -> bytes:
     except UnicodeDecodeError:
         help_ = "Save it as UTF-8."
         raise Rejected(Diagnostic("E125", f"'{template}' is not UTF-8", Place(template), help=help_)) from None
-    return render_template(template, text, context, plan.read).encode()
+    return render_template(template, compile_jinja(template, text), context, plan.read).encode()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from orchestrator.checks.house.parses import fault_of_compiling
 from orchestrator.checks.view import Facts
 from orchestrator.code.edits import Assign, Delete, Import, Insert, Replace, ScopedEdit, Transform
 from orchestrator.code.holes import shown
@@ -22,13 +23,14 @@ from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity,
 from orchestrator.core.digest import digest, digest_data
 from orchestrator.engine.graph import ancestors, order
 from orchestrator.engine.load import explained
-from orchestrator.engine.templates import check_template
+from orchestrator.engine.templates import compile_jinja
 from orchestrator.engine.wheels import PlannedWheel
 from orchestrator.spec.edits import AssignEdit, DeleteEdit, ImportEdit, InsertEdit, ReplaceEdit, TransformEdit
 from orchestrator.spec.pins import pin, wheel_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from types import CodeType
 
     from orchestrator.checks.base import Check
     from orchestrator.code.edits import Edit
@@ -61,6 +63,8 @@ class PlannedDeploy:
     content: bytes
     replaces: str | None
     place: Place
+    tree: ast.Module | None = None
+    """Its syntax tree, where it is Python: read when the plan is made, which must know whether it parses."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class PlannedRender:
 
     template: str
     to: str
-    text: str
+    code: CodeType
     schema: str | None
     place: Place
 
@@ -260,18 +264,19 @@ class _Compiler:
         ok = self.target_path(deploy.to, self.loaded.place(stage, "deploy", number, "to"))
         try:
             content = self.source(deploy.source, place)
-            if deploy.to.endswith(".py"):
-                _python_source(deploy.source, content, facts_of(self.loaded.target, {}).python)
+            python = facts_of(self.loaded.target, {}).python
+            tree = _python_source(deploy.source, content, python) if deploy.to.endswith(".py") else None
         except Rejected as error:
             self.found.extend(d.at(place) for d in error.diagnostics)
             return None
-        return PlannedDeploy(deploy.source, deploy.to, content, deploy.replaces, place) if ok else None
+        return PlannedDeploy(deploy.source, deploy.to, content, deploy.replaces, place, tree) if ok else None
 
     def render(self, stage: int, number: int, model: Stage) -> PlannedRender | None:
         render = model.render[number]
         place = self.loaded.place(stage, "render", number, "template")
         try:
             text = self.source(render.template, place).decode("utf-8")
+            code = compile_jinja(render.template, text)
         except Rejected as error:
             self.found.extend(d.at(place) for d in error.diagnostics)
             return None
@@ -279,8 +284,7 @@ class _Compiler:
             message = f"template '{render.template}' is not UTF-8"
             self.found.append(Diagnostic("E125", message, place, help="Save it as UTF-8."))
             return None
-        self.found.extend(check_template(render.template, text))
-        return PlannedRender(render.template, render.to, text, render.schema_, place)
+        return PlannedRender(render.template, render.to, code, render.schema_, place)
 
     def wheel(self, stage: int, number: int, model: Stage) -> PlannedWheel | None:
         """Return a wheel that the stage asks for; the file itself is fetched with the base tree."""
@@ -417,10 +421,15 @@ def _wrong_params(
     return found
 
 
-def _python_source(path: str, content: bytes, python: tuple[int, int]) -> None:
+def _python_source(path: str, content: bytes, python: tuple[int, int]) -> ast.Module:
     if b"\0" in content:
         raise Rejected(Diagnostic("E125", f"'{path}' is binary, not Python", help="Deploy the source file."))
-    parse_python(Source(path, content).text, path, python)
+    tree = parse_python(Source(path, content).text, path, python)
+    fault = fault_of_compiling(Source.parsed(path, content, tree))
+    if isinstance(fault, SyntaxError):
+        place = Place(path, fault.lineno or 0, max(1, fault.offset or 1)) if fault.lineno else Place(path)
+        raise Rejected(Diagnostic("E408", f"not valid Python: {fault.msg}", place, help="Mend the code at this place."))
+    return tree
 
 
 def _text_of(stage: Stage) -> str:

@@ -8,9 +8,11 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.checks.house import judge_house_rules
+from orchestrator.checks.house.parses import vouched
 from orchestrator.checks.run_config import RunConfigFits
 from orchestrator.checks.verdict import Status
 from orchestrator.checks.view import Sources, View
+from orchestrator.code.source import Source
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity
 from orchestrator.engine.attempt import Ground, attempt
 from orchestrator.engine.images import image, links
@@ -95,6 +97,9 @@ class _Fold:
         self.verdicts = Verdicts()
         self.schemas: dict[str, Check] = {}
         """Artefact → the check that its schema implies: one object, so that its verdicts are found again."""
+        for deploy in (deploy for stage in plan.stages for deploy in stage.deploys):
+            if deploy.tree is not None:
+                self.sources.keep(vouched(Source.parsed(deploy.to, deploy.content, deploy.tree)))
         self.targets = edited_files(plan.stages)
 
     # --- one stage ---
@@ -203,7 +208,7 @@ class _Fold:
     def rendered(self, planned: PlannedStage) -> dict[str, bytes]:
         made = {}
         for render in planned.renders:
-            text = render_template(render.template, render.text, self.context(planned), self.plan.read)
+            text = render_template(render.template, render.code, self.context(planned), self.plan.read)
             made[render.to] = text.encode()
         return made
 

@@ -11,6 +11,7 @@ from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, did_you_m
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import CodeType
 
 
 class _WorkspaceLoader(jinja2.BaseLoader):
@@ -29,26 +30,25 @@ class _WorkspaceLoader(jinja2.BaseLoader):
             raise jinja2.TemplateNotFound(template, f"'{template}' is not UTF-8") from None
 
 
-def check_template(path: str, text: str) -> list[Diagnostic]:
-    """Return E230 for a template with a syntax fault; what its variables are is known when it is rendered."""
+def compile_jinja(path: str, text: str) -> CodeType:
+    """Return a template's code; raise `Rejected` (E230) for a syntax fault. Variables are known when it is rendered."""
     try:
-        _environment(None).compile(text, name=path, filename=path)
+        return _environment(None).compile(text, name=path, filename=path)
     except jinja2.TemplateSyntaxError as error:
-        return [_syntax(path, error)]
+        raise Rejected(_syntax(path, error)) from None
     except RecursionError:
-        return [Diagnostic("E230", "template: nested too deeply", Place(path), help="Mend the template.")]
-    return []
+        fault = Diagnostic("E230", "template: nested too deeply", Place(path), help="Mend the template.")
+        raise Rejected(fault) from None
 
 
-def render_template(path: str, text: str, context: Mapping[str, Any], read: Callable[[str], bytes]) -> str:
-    """Return the template `text` filled from `context`.
+def render_template(path: str, code: CodeType, context: Mapping[str, Any], read: Callable[[str], bytes]) -> str:
+    """Return a compiled template filled from `context`.
 
     `read` brings further templates by their path from the workspace. Raises `Rejected`: E230 for a syntax
-    fault, E231 for an undefined variable, E232 for anything else that goes wrong.
+    fault in one of these, E231 for an undefined variable, E232 for anything else that goes wrong.
     """
     environment = _environment(_WorkspaceLoader(read))
     try:
-        code = environment.compile(text, name=path, filename=path)
         return jinja2.Template.from_code(environment, code, environment.make_globals(None)).render(context)
     except jinja2.TemplateSyntaxError as error:
         raise Rejected(_syntax(path, error)) from None

@@ -9,6 +9,7 @@ import base64
 import csv
 import hashlib
 import io
+import stat
 import zipfile
 from dataclasses import dataclass
 from email.parser import HeaderParser
@@ -156,6 +157,9 @@ def read_wheel(file: str, content: bytes, packages: Collection[str], notices: tu
     return WheelFile(stated[0], stated[1], file, content, held, compiled, tuple(found))
 
 
+_ORDINARY = (0, stat.S_IFREG)  # 0: the tool that made it noted no kind
+
+
 def _is_sane(archive: zipfile.ZipFile, file: str) -> None:
     size = sum(info.file_size for info in archive.infolist())
     if size > MAX_UNPACKED:
@@ -163,6 +167,10 @@ def _is_sane(archive: zipfile.ZipFile, file: str) -> None:
     bad = [n for n in archive.namelist() if n.startswith("/") or ".." in PurePosixPath(n).parts or "\\" in n]
     if bad:
         raise zipfile.BadZipFile(f"{bad[0]!r} names a place outside of {file}")
+    kinds = {info.filename: stat.S_IFMT(info.external_attr >> 16) for info in archive.infolist() if not info.is_dir()}
+    special = [name for name, kind in kinds.items() if kind not in _ORDINARY]
+    if special:
+        raise zipfile.BadZipFile(f"{special[0]!r} is not an ordinary file")
 
 
 def _metadata(archive: zipfile.ZipFile, file: str) -> tuple[str, str]:
@@ -194,7 +202,10 @@ def _record_faults(archive: zipfile.ZipFile, file: str) -> tuple[str, ...]:
         if algorithm not in {"sha256", "sha384", "sha512"}:
             faults.append(f"{name} has no digest in the RECORD")
             continue
-        made = hashlib.new(algorithm, archive.read(name)).digest()
+        content = archive.read(name)
+        if len(content) != archive.getinfo(name).file_size:
+            faults.append(f"{name} has another size than the archive's list says")
+        made = hashlib.new(algorithm, content).digest()
         if base64.urlsafe_b64encode(made).decode().rstrip("=") != value.rstrip("="):
             faults.append(f"{name} has another digest than in the RECORD")
     return tuple(faults[:10])

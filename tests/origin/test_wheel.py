@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import io
+import stat
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -196,3 +199,25 @@ def outcome(content: bytes) -> object:
     except Rejected as error:
         return {d.code for d in error.diagnostics}
     return {root: dict(held) for root, held in found.packages.items()}
+
+
+def test_a_size_that_the_archive_only_states_is_noticed() -> None:
+    """A file that is listed as huge would be left out for its size, though it is small."""
+    listed = GOOD.rindex(b"PK\x01\x02", 0, GOOD.rindex(b"demo/deep/data.txt"))
+    changed = bytearray(GOOD)
+    changed[listed + 24 + 3] ^= 1  # the highest byte of the size in the list of files
+    assert outcome(bytes(changed)) == {"E310"}
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFIFO, stat.S_IFDIR, stat.S_IFCHR])
+def test_a_member_of_a_special_kind_is_refused(kind: int) -> None:
+    """A bit in the archive's list of files makes a file a pipe, which readers of archives pass over."""
+    with zipfile.ZipFile(io.BytesIO(GOOD)) as archive:
+        entries = [(info, archive.read(info)) for info in archive.infolist()]
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for info, content in entries:
+            if info.filename == "demo/deep/data.txt":
+                info.external_attr = (kind | 0o644) << 16
+            archive.writestr(info, content)
+    assert outcome(made.getvalue()) == {"E304"}

@@ -1,0 +1,26 @@
+"""What holds for all tests: in CI nothing may be skipped for want of a tool."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+LANGUAGE = ("this Python ", "tables of Python ")
+"""How the reasons begin of tests that speak of another Python than the one that runs them: these may be skipped."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skip into a failure where CI=true says that nothing may be missing."""
+    report = yield
+    if os.environ.get("CI") == "true" and report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if not reason.startswith(LANGUAGE) and not hasattr(report, "wasxfail"):
+            report.outcome = "failed"
+            report.longrepr = f"skipped, which is a failure in CI: {reason}"
+    return report
