@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from orchestrator.code.edits import Transform
 from orchestrator.code.rewrite import examine
 from orchestrator.code.scopes import FILE, MODULE, Definition
 from orchestrator.code.sites import Pending
-from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
+from orchestrator.core.diagnostics import Diagnostic, Rejected
 
 if TYPE_CHECKING:
-    from orchestrator.core.tree import Tree
-    from orchestrator.engine.attempt import Ground
+    from orchestrator.engine.ground import Ground
     from orchestrator.engine.plan import PlannedEdit, PlannedStage
-
-
-def file_gone(path: str, tree: Tree) -> Diagnostic:
-    """Return E401 with where a file of that name is now, if anywhere."""
-    name = PurePosixPath(path).name
-    same = [other for other in tree if PurePosixPath(other).name == name]
-    help_ = f"A file of that name is at {', '.join(sorted(same)[:3])}." if same else did_you_mean(path, tree)
-    if help_.startswith("known:"):
-        help_ = "The base has no file like it."
-    return Diagnostic("E401", f"{path} is not in the tree", help=help_)
 
 
 def explained(found: Diagnostic, stage: PlannedStage, planned: PlannedEdit, ground: Ground) -> Diagnostic:

@@ -11,7 +11,7 @@ from orchestrator.engine.outcome import Link
 
 if TYPE_CHECKING:
     from orchestrator.checks.view import Sources
-    from orchestrator.engine.attempt import Attempt, Ground
+    from orchestrator.engine.ground import Attempt, Ground
     from orchestrator.engine.plan import PlannedEdit, PlannedStage
 
 

@@ -14,7 +14,8 @@ from orchestrator.checks.verdict import Status
 from orchestrator.checks.view import Sources, View
 from orchestrator.code.source import Source
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity
-from orchestrator.engine.attempt import Ground, attempt
+from orchestrator.engine.attempt import attempt
+from orchestrator.engine.ground import Ground
 from orchestrator.engine.images import image, links
 from orchestrator.engine.outcome import (
     AlreadyApplied,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from orchestrator.checks.base import Check
     from orchestrator.code.scopes import Definition
     from orchestrator.core.tree import Tree
-    from orchestrator.engine.attempt import Attempt
+    from orchestrator.engine.ground import Attempt
     from orchestrator.engine.lock import Chain, Lock
     from orchestrator.engine.outcome import CheckRole
     from orchestrator.engine.plan import Plan, PlannedStage
