@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help render test lint bench docs clean
+.PHONY: help render test test-triton lint bench docs clean
 
 VENV := .venv
 VLLM := .venv-vllm
@@ -31,6 +31,11 @@ lint: $(VENV)/.test  ## ruff, mypy and the contract between the layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The Triton kernels, interpreted and compiled; minutes, and it installs Triton.
+test-triton: $(VENV)/.test
+	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[triton]'
+	$(BIN)/python -m pytest -m triton $(PYTEST_ARGS) tests/kernels
 
 bench: $(VENV)/.test  ## time of a run, as a share of what libcst needs to read the same files
 	$(BIN)/python benchmarks/run_ratio.py

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Facts, documents, expected values; the replica, whose code is the vendor's, figures and all; and the model's published
-# configuration, which is deployed as it is (tests/behaviour/test_qwen3_5_config.py holds it against the target).
-ELSEWHERE = ("targets/", "docs/", "tests/", "examples/", "modules/qwen3_5/")
+# configuration, which is deployed as it is (tests/behaviour/test_qwen3_5_config.py holds it against the target). The
+# table of kernel configurations runs where no target is (tests/kernels/test_muh_dispatch.py holds it against them).
+ELSEWHERE = ("targets/", "docs/", "tests/", "examples/", "modules/qwen3_5/", "kernels/muh_dispatch.py")
 NO_TEXT = ("LICENSE",)
 FIGURES = target_figures()
 

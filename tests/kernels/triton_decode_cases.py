@@ -1,0 +1,329 @@
+# ruff: noqa: SLF001 - the cases fix what the kernel plans and look at its work memory
+"""What Triton's decode must get right, for its interpreter: `test_triton_decode.py` runs this file in a child process.
+
+bfloat16 is left to a GPU: products of bfloat16 are garbage in the interpreter.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernels import muh_dispatch
+from kernels import paged_attention_v2_triton as triton_decode
+from tests.kernels import decode
+from tests.kernels.decode import Buffers, Step
+from tests.kernels.dense import assert_close, attention, cached, queries, slopes_of
+
+HALF = torch.float16
+
+Split = Callable[[int], None]
+
+
+@pytest.fixture
+def split(monkeypatch: pytest.MonkeyPatch) -> Split:
+    """Return a function that fixes into how many parts sequences are split."""
+
+    def fix(count: int) -> None:
+        triton_decode._plan.cache_clear()
+        monkeypatch.setattr(triton_decode, "split_count", lambda *_: count)
+
+    return fix
+
+
+@pytest.fixture(autouse=True)
+def _forget_plans() -> None:
+    triton_decode._plan.cache_clear()
+
+
+def into(step: Step, out: torch.Tensor, work: Buffers | None = None) -> None:
+    buffers = work or decode.buffers(step)
+    heads, kv_heads = step.query.shape[1], step.cached.kv_heads
+    mapping = torch.arange(kv_heads, dtype=torch.int32).repeat_interleave(heads // kv_heads)
+    triton_decode.paged_attention_v2(
+        out,
+        buffers.exp_sum,
+        buffers.max_logits,
+        buffers.tmp_out,
+        step.query,
+        step.cached.key_cache,
+        step.cached.value_cache,
+        mapping if step.head_mapping else kv_heads,
+        step.scale,
+        step.tables,
+        step.cached.lengths,
+        step.cached.block_size,
+        step.limit,
+        step.slopes,
+        step.kv_cache_dtype,
+        1.0,
+        1.0,
+    )
+
+
+def run(step: Step) -> torch.Tensor:
+    out = torch.full_like(step.query, float("nan"))
+    into(step, out)
+    return out
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 40])
+@pytest.mark.parametrize("length", [1, 16, 17, 63, 64, 65, 127, 128, 513])
+def test_one_sequence_of_any_length_is_right_however_it_is_split(length: int, count: int, split: Split) -> None:
+    split(count)
+    step = Step(queries(1, 4, 64, HALF), cached([length]))
+    assert_close(run(step), decode.expected(step))
+
+
+def test_the_split_rule_itself_gives_the_dense_answer() -> None:
+    step = Step(queries(2, 4, 64, HALF), cached([700, 1300]))
+    assert_close(run(step), decode.expected(step))
+
+
+def test_stale_nan_in_unused_slots_is_never_seen(split: Split) -> None:
+    for count in (1, 2):
+        split(count)
+        step = Step(queries(1, 4, 64, HALF), cached([17]))
+        assert_close(run(step), decode.expected(step))
+
+
+def test_parts_without_tokens_and_work_memory_full_of_nan_change_nothing(split: Split) -> None:
+    split(3)
+    step = Step(queries(2, 4, 64, HALF), cached([513, 20]))
+    triton_decode._workspace(1, step.query).fill_(float("nan"))
+    assert_close(run(step), decode.expected(step))
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_padding_rows_of_length_0_are_zero_and_leave_the_others_exact(count: int, split: Split) -> None:
+    split(count)
+    step = Step(queries(4, 4, 64, HALF), cached([700, 1, 0, 513]))
+    found = run(step)
+    assert torch.equal(found[2], torch.zeros_like(found[2]))
+    assert_close(found, decode.expected(step))
+
+
+@pytest.mark.parametrize("lengths", [[0], [0, 0]])
+def test_a_batch_of_nothing_but_padding_is_zero(lengths: list[int]) -> None:
+    step = Step(queries(len(lengths), 4, 64, HALF), cached(lengths), max_seq_len=1000)
+    assert torch.equal(run(step), torch.zeros_like(step.query))
+
+
+def test_an_empty_batch_and_a_maximum_of_0_do_nothing() -> None:
+    assert run(Step(queries(0, 4, 64, HALF), cached([]), max_seq_len=100)).shape == (0, 4, 64)
+    step = Step(queries(1, 4, 64, HALF), cached([0]), max_seq_len=0)
+    assert torch.equal(run(step), torch.zeros_like(step.query))
+
+
+@pytest.mark.parametrize("head_size", [64, 80, 96, 112, 120, 128, 192, 256])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_every_head_size_and_type_is_right(head_size: int, dtype: torch.dtype, split: Split) -> None:
+    split(2)
+    step = Step(queries(2, 4, head_size, dtype), cached([150, 9], head_size=head_size, dtype=dtype))
+    assert_close(run(step), decode.expected(step))
+
+
+@pytest.mark.parametrize("head_size", [64, 80, 128, 192, 256])
+@pytest.mark.parametrize("group", [4, 20])
+def test_the_rows_of_the_bi100_are_right(
+    head_size: int, group: int, split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = muh_dispatch.decode_config("bi100", "float16", head_size, group)
+    monkeypatch.setattr(triton_decode, "decode_config", lambda *_: row)
+    split(2)
+    step = Step(queries(3, group, head_size, HALF), cached([200, 9, 64], kv_heads=1, head_size=head_size))
+    assert_close(run(step), decode.expected(step))
+
+
+@pytest.mark.parametrize("group", [1, 3, 5, 6, 7, 12, 16, 17, 24, 40, 71])
+def test_every_group_stays_within_its_rows(group: int, split: Split) -> None:
+    for count in (1, 2):
+        split(count)
+        step = Step(queries(2, 2 * group, 64, HALF), cached([130, 20]))
+        around = torch.full((4, 2 * group, 64), 9.0, dtype=HALF)
+        into(step, around[1:3])
+        assert_close(around[1:3], decode.expected(step))
+        assert (around[[0, 3]] == 9.0).all()
+
+
+@pytest.mark.parametrize("block_size", [8, 16, 24, 32, 40, 48, 64])
+def test_pages_need_not_divide_a_tile(block_size: int, split: Split) -> None:
+    split(3)
+    step = Step(queries(3, 4, 64, HALF), cached([300, 128, 1], block_size=block_size))
+    assert_close(run(step), decode.expected(step))
+
+
+@pytest.mark.parametrize("length", [1, 65, 300])
+def test_alibi_counts_from_the_last_token(length: int, split: Split) -> None:
+    split(2)
+    step = Step(queries(1, 8, 64, torch.float32), cached([length], dtype=torch.float32), slopes=slopes_of(8))
+    assert_close(run(step), decode.expected(step))
+
+
+def test_huge_logits_and_a_part_far_below_the_others_stay_finite(split: Split) -> None:
+    split(4)
+    pages = cached([300], dtype=torch.float32)
+    step = Step(queries(1, 4, 64, torch.float32) * 1000, pages, slopes=slopes_of(4) * 1000)
+    found = run(step)
+    assert torch.isfinite(found).all()
+    torch.testing.assert_close(found.double(), decode.expected(step), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("limit", [18, 600, 131072])
+def test_a_maximum_that_is_only_a_bound_changes_nothing(limit: int) -> None:
+    step = Step(queries(2, 4, 64, HALF), cached([17, 3], spare_columns=8192), max_seq_len=limit)
+    assert_close(run(step), decode.expected(step))
+
+
+def test_a_maximum_beyond_the_table_is_bounded_by_the_table() -> None:
+    step = Step(queries(2, 4, 64, HALF), cached([600, 32], spare_columns=0), max_seq_len=10**6)
+    assert_close(run(step), decode.expected(step))
+
+
+def test_a_length_beyond_the_maximum_reads_only_what_the_maximum_allows() -> None:
+    pages = cached([600])
+    step = Step(queries(1, 4, 64, HALF), pages, max_seq_len=40)
+    assert_close(run(step), attention(step.query, pages.keys[0][:40], pages.values[0][:40], scale=step.scale))
+
+
+@pytest.mark.parametrize("lengths", [[33, 528], [64, 17], [5, 1]])
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_last_row_of_a_table_may_end_its_allocation(lengths: list[int], count: int, split: Split) -> None:
+    split(count)
+    pages = cached(lengths, spare_columns=0)
+    storage = torch.full((pages.block_tables.numel() + 64,), 2**30, dtype=torch.int32)
+    exact = storage[: pages.block_tables.numel()].copy_(pages.block_tables.flatten())
+    step = Step(queries(2, 4, 64, HALF), pages, block_tables=exact.view(2, -1))
+    assert_close(run(step), decode.expected(step))
+
+
+def test_more_than_1024_parts_are_joined(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = muh_dispatch.decode_config("h200", "float16", 16, 1)
+    narrow = dataclasses.replace(row, block_n=16)
+    monkeypatch.setattr(triton_decode, "decode_config", lambda *_: narrow)
+    split(1025)
+    step = Step(queries(1, 1, 16, HALF), cached([1025 * 16], kv_heads=1, head_size=16, block_size=64))
+    reference = decode.expected(step)
+    assert (run(step).double() - reference).norm() / reference.norm() < 1e-3
+
+
+def test_long_half_precision_sums_keep_their_relative_error_below_one_thousandth(split: Split) -> None:
+    split(1)
+    step = Step(queries(1, 2, 64, HALF), cached([16_384], kv_heads=1, block_size=64))
+    reference = decode.expected(step)
+    assert (run(step).double() - reference).norm() / reference.norm() < 1e-3
+
+
+def test_a_page_whose_offset_overflows_32_bits_is_found() -> None:
+    page, block_size, head_size = 2**21 + 5, 16, 64
+    try:  # 8.6 GB that nobody touches but for one page: address space, not memory
+        keys = torch.empty(page + 1, 1, head_size // 8, block_size, 8, dtype=HALF)
+        values = torch.empty(page + 1, 1, head_size, block_size, dtype=HALF)
+    except RuntimeError:
+        pytest.skip("this system does not hand out address space that is not used")
+    small = cached([16], kv_heads=1)
+    keys[page] = small.key_cache[small.block_tables[0, 0]]
+    values[page] = small.value_cache[small.block_tables[0, 0]]
+    table = torch.tensor([[page]], dtype=torch.int32)
+    step = Step(
+        queries(1, 4, 64, HALF),
+        dataclasses.replace(small, key_cache=keys, value_cache=values, block_tables=table),
+    )
+    assert_close(run(step), decode.expected(step))
+
+
+def test_queries_and_outputs_may_be_views_and_the_head_mapping_may_come_instead_of_a_number() -> None:
+    wide = torch.randn(2, 12, 64, generator=torch.Generator().manual_seed(3)).to(HALF)
+    step = Step(wide[:, 4:8], cached([40, 7]), head_mapping=True)
+    assert_close(run(step), decode.expected(step))
+    strided = torch.full((2, 4, 128), 9.0, dtype=HALF)
+    into(step, strided[:, :, ::2])
+    assert_close(strided[:, :, ::2], decode.expected(step))
+    assert (strided[:, :, 1::2] == 9.0).all()
+
+
+@pytest.mark.parametrize("shapes", [((0,), (0,), (0,)), ((1, 4, 1), (1, 4, 1), (1, 4, 1, 64))])
+def test_work_buffers_of_any_shape_are_left_alone(shapes: tuple[tuple[int, ...], ...]) -> None:
+    step = Step(queries(1, 4, 64, HALF), cached([600]))
+    work = Buffers(*(torch.full(shape, -7.0) for shape in shapes))
+    out = torch.full_like(step.query, float("nan"))
+    into(step, out, work)
+    assert_close(out, decode.expected(step))
+    assert all((buffer == -7.0).all() for buffer in (work.exp_sum, work.max_logits, work.tmp_out))
+
+
+@pytest.mark.parametrize("kv_cache_dtype", ["fp8", "fp8_e4m3", "fp8_e5m2", "bfloat16", "float32"])
+def test_a_quantised_cache_is_refused_before_any_launch(kv_cache_dtype: str) -> None:
+    step = Step(queries(1, 4, 64, HALF), cached([5]), kv_cache_dtype=kv_cache_dtype)
+    out = torch.full_like(step.query, 7.0)
+    with pytest.raises(NotImplementedError, match=kv_cache_dtype):
+        into(step, out)
+    assert (out == 7.0).all()
+
+
+def test_a_cache_of_bytes_is_refused_whatever_its_name() -> None:
+    pages = cached([5])
+    with pytest.raises(NotImplementedError, match="uint8"):
+        run(Step(queries(1, 4, 64, HALF), dataclasses.replace(pages, key_cache=pages.key_cache.view(torch.uint8))))
+
+
+def test_a_head_size_without_a_row_is_refused_as_not_implemented() -> None:
+    with pytest.raises(NotImplementedError, match="head size 512"):
+        run(Step(queries(1, 1, 512, HALF), cached([5], kv_heads=1, head_size=512)))
+
+
+def test_heads_that_do_not_divide_are_refused() -> None:
+    with pytest.raises(ValueError, match="5 query heads"):
+        run(Step(queries(1, 5, 64, HALF), cached([5])))
+
+
+def test_block_sparse_attention_is_refused_before_any_launch() -> None:
+    nothing = torch.empty(0)
+    with pytest.raises(NotImplementedError, match="block-sparse"):
+        triton_decode.paged_attention_v2(
+            *(nothing,) * 7, 1, 1.0, nothing, nothing, 16, 1, None, "auto", 1.0, 1.0, 0, 0, 2
+        )
+
+
+def test_work_memory_that_was_handed_out_is_never_freed_and_grows_by_doubling() -> None:
+    query = queries(1, 1, 64, HALF)
+    first = triton_decode._workspace(1, query)
+    second = triton_decode._workspace(first.numel() + 1, query)
+    assert second.numel() >= 2 * first.numel()
+    kept = triton_decode._workspaces[None, 0]
+    assert any(first is one for one in kept)
+    assert triton_decode._workspace(1, query) is second
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Step:
+    lengths = draw(st.lists(st.integers(0, 200), min_size=1, max_size=3))
+    head_size = draw(st.sampled_from([64, 80, 96, 112, 120, 128, 192, 256]))
+    dtype = draw(st.sampled_from([torch.float16, torch.float32]))
+    pages = cached(
+        lengths,
+        kv_heads=draw(st.integers(1, 2)),
+        head_size=head_size,
+        block_size=draw(st.sampled_from([8, 16, 24, 32, 40, 64])),
+        dtype=dtype,
+        spare_columns=draw(st.integers(1, 70)),
+        seed=draw(st.integers(0, 2**20)),
+    )
+    heads = pages.kv_heads * draw(st.sampled_from([1, 2, 3, 5, 7, 8]))
+    return Step(
+        queries(len(lengths), heads, head_size, dtype, seed=draw(st.integers(0, 2**20))),
+        pages,
+        max_seq_len=max(lengths) + draw(st.sampled_from([0, 0, 1, 700])),
+        slopes=draw(st.sampled_from([None, slopes_of(heads)])),
+        head_mapping=draw(st.booleans()),
+    )
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(step=steps(), count=st.integers(1, 6))
+def test_any_shape_gives_the_dense_answer(step: Step, count: int, split: Split) -> None:
+    split(count)
+    assert_close(run(step), decode.expected(step))
