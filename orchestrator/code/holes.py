@@ -26,9 +26,6 @@ _HOLE_NAME = re.compile(r"_hole_(\w+)_\Z")
 _MANY_NAME = re.compile(r"_holes_(\w+)_\Z")
 PLACEHOLDER = re.compile(r"_(hole|holes|value)_\w+_(?!\w)")
 
-Values = dict[str, Any]
-"""Dotted name → value: `params.v1_max_len` → 8192."""
-
 
 @dataclass(frozen=True)
 class CodeText:

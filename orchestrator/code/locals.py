@@ -37,6 +37,8 @@ def newly_unbound(
 ) -> list[Diagnostic]:
     """Return E407 for each name that code in `new_lines` of `after` reads and that may be unbound there.
 
+    A local must be bound on every path before the statement; what a module or a class reads must be bound
+    above it; any other name must be bound somewhere in an enclosing function, in the module, or be a builtin.
     A name that was as little bound in `old_lines` of `before`, the place that the edit changed, is not the
     edit's own doing.
     """
@@ -44,15 +46,6 @@ def newly_unbound(
         found = _unbound_in(after, new_lines)
         old = {unbound.name.id for unbound in _unbound_in(before, old_lines)} if found else set()
     return [_diagnostic(after, unbound) for unbound in found if unbound.name.id not in old]
-
-
-def unbound_reads(source: Source, lines: Sequence[range]) -> list[Diagnostic]:
-    """Return E407 for each name that a statement in `lines` reads and that may be unbound there.
-
-    A local must be bound on every path before the statement; what a module or a class reads must be bound
-    above it; any other name must be bound somewhere in an enclosing function, in the module, or be a builtin.
-    """
-    return [_diagnostic(source, unbound) for unbound in _unbound_in(source, lines)]
 
 
 @dataclass(frozen=True)

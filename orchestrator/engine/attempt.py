@@ -139,8 +139,7 @@ def _together(edits: Sequence[PlannedEdit], ground: Ground, tried: Attempt) -> b
 def _keep(rewritten: Rewritten, source: Source, ground: Ground, tried: Attempt) -> None:
     """Take over a rewritten file and note the definitions that it changed."""
     file = rewritten.source.path
-    tried.written[file] = rewritten.source.raw
-    ground.sources.keep(rewritten.source)  # parsed already
+    _write(rewritten, ground, tried)
     for site in rewritten.sites:
         tried.touched.add(Definition(file, enclosing(source.tree, site.place.line)))
     for lines in rewritten.new_lines:
@@ -171,7 +170,7 @@ def _edit(planned: PlannedEdit, ground: Ground, tried: Attempt) -> None:
             )
             raise Rejected(Diagnostic("E416", message, help=help_))
         _take(rewritten, source, name, planned, tried)
-        ground.sources.keep(rewritten.source)
+        _write(rewritten, ground, tried)
         tried.touched.update(_changed_definitions(source, rewritten.source))
         return
     state = examine(scoped.edit, source, scoped.within)
@@ -191,7 +190,11 @@ def _take(rewritten: Rewritten, source: Source, name: str, planned: PlannedEdit,
         raise Rejected(unbound)
     tried.pending.append(name)
     tried.sites.extend((planned.number, _scoped(site, source)) for site in rewritten.sites)
+
+
+def _write(rewritten: Rewritten, ground: Ground, tried: Attempt) -> None:
     tried.written[rewritten.source.path] = rewritten.source.raw
+    ground.sources.keep(rewritten.source)  # parsed already
 
 
 def _scoped(site: Site, source: Source) -> Site:

@@ -12,6 +12,7 @@ from orchestrator.checks.house.parses import vouched
 from orchestrator.checks.run_config import RunConfigFits
 from orchestrator.checks.verdict import Status
 from orchestrator.checks.view import Sources, View
+from orchestrator.code.scopes import FILE
 from orchestrator.code.source import Source
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity
 from orchestrator.engine.attempt import attempt
@@ -191,7 +192,7 @@ class _Fold:
         lock = self.lock
         if lock is None:
             return "unlocked"
-        fits = [self.fit_of(link, lock) for link in added if not link.definition.name.startswith("<file")]
+        fits = [self.fit_of(link, lock) for link in added if link.definition.name != FILE]
         if "unlocked" in fits:
             return "unlocked"
         return "adapted" if "adapted" in fits else "exact"
