@@ -26,93 +26,20 @@ The file imports torch and Triton (2.3.1 or 3.x) and runs unchanged on Python 3.
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 
+from .muh_dispatch import DEVICES, PrefillConfig, device_of, padded, prefill_config
+
 _LOG2_E = 1.4426950408889634
-_MERGED_ROWS = 8
-_HOPPER = (9, 0)
-_FEWEST_OF_HOPPER = 100
-_NARROW = 128
+_NAMES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32"}
 _CACHE_DTYPE_NAMES = {
     torch.float16: ("auto", "half", "float16", "fp16"),
     torch.bfloat16: ("auto", "bfloat16", "bf16"),
     torch.float32: ("auto", "float", "float32", "fp32"),
 }
-
-
-class Tile(NamedTuple):
-    """How the kernel is compiled: rows (query heads of new tokens) and keys of a tile, warps, and pipeline stages."""
-
-    block_m: int
-    block_n: int
-    num_warps: int
-    num_stages: int
-
-
-class Row(NamedTuple):
-    """One row of the table: which inputs it is for, the tile, and why.
-
-    `head_dim` is the largest head size that the row serves; `dtype` is `half` (float16 and bfloat16) or `float32`.
-    """
-
-    device: str
-    operation: str
-    dtype: str
-    head_dim: int
-    tile: Tile
-    reason: str
-    evidence: str
-
-
-OPERATION = "prefix_prefill"
-
-_MODEL = "KERNELS.md 1.4: shared memory exact for this row; compiled by Triton 2.3.1 and 3.x; speed there not measured"
-_UNTIMED = "compiled by 3.x; right on one H200; not timed"
-_H200 = "one H200, results/hopper.json and results/tune_d128_d256.json (16-bit, 2,048 new tokens)"
-_H200_48K = "one H200, results/fits48k.json (16-bit, 2,048 new tokens)"
-
-ROWS = (
-    Row("bi100", OPERATION, "half", 64, Tile(64, 64, 4, 1), "24,576 B at most; the device's public tile", _MODEL),
-    Row("bi100", OPERATION, "half", 128, Tile(64, 64, 4, 1), "40,960 B; the device's public tile", _MODEL),
-    Row("bi100", OPERATION, "half", 256, Tile(32, 32, 4, 1), "34,816 B; 64 rows would take 53,248", _MODEL),
-    Row("bi100", OPERATION, "float32", 128, Tile(32, 16, 4, 1), "fits the limit; products on plain units", _UNTIMED),
-    Row("bi100", OPERATION, "float32", 256, Tile(16, 16, 4, 1), "fits the limit; products on plain units", _UNTIMED),
-    Row("cuda_48k", OPERATION, "half", 64, Tile(64, 64, 4, 1), "fits the limit on any device", _UNTIMED),
-    Row("cuda_48k", OPERATION, "half", 128, Tile(64, 64, 4, 1), "40,960 B on sm_80", _UNTIMED),
-    Row("cuda_48k", OPERATION, "half", 256, Tile(32, 32, 4, 1), "34,816 B on sm_80", _UNTIMED),
-    Row("cuda_48k", OPERATION, "float32", 128, Tile(32, 16, 4, 1), "fits the limit", _UNTIMED),
-    Row("cuda_48k", OPERATION, "float32", 256, Tile(16, 16, 4, 1), "fits the limit", _UNTIMED),
-    Row("hopper_48k", OPERATION, "half", 64, Tile(64, 64, 4, 1), "fits the limit", _UNTIMED),
-    Row(
-        "hopper_48k",
-        OPERATION,
-        "half",
-        128,
-        Tile(128, 64, 4, 1),
-        "the whole limit; 294 TFLOP/s with context",
-        _H200_48K,
-    ),
-    Row(
-        "hopper_48k",
-        OPERATION,
-        "half",
-        256,
-        Tile(64, 32, 4, 1),
-        "the whole limit (53,248 on sm_80); 192 TFLOP/s",
-        _H200_48K,
-    ),
-    Row("hopper_48k", OPERATION, "float32", 128, Tile(32, 16, 4, 1), "fits the limit", _UNTIMED),
-    Row("hopper_48k", OPERATION, "float32", 256, Tile(16, 16, 4, 1), "fits the limit", _UNTIMED),
-    Row("hopper", OPERATION, "half", 64, Tile(128, 64, 4, 3), "as for 128, with longer key tiles", _UNTIMED),
-    Row("hopper", OPERATION, "half", 128, Tile(128, 32, 4, 3), "two programs a multiprocessor", _H200),
-    Row("hopper", OPERATION, "half", 256, Tile(128, 32, 8, 3), "163,840 B, no spills", _H200),
-    Row("hopper", OPERATION, "float32", 128, Tile(32, 16, 4, 1), "products on plain units", _UNTIMED),
-    Row("hopper", OPERATION, "float32", 256, Tile(16, 16, 4, 1), "products on plain units", _UNTIMED),
-)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -425,60 +352,49 @@ def _merge(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def tile_for(device: str, dtype: torch.dtype, head_size: int) -> Tile:
-    """Return the tile of the row for these inputs.
+@functools.lru_cache(maxsize=None)
+def _device(index: int | None) -> tuple[str, int]:
+    """Return whose rows a device uses, and its multiprocessors; in the interpreter, one."""
+    if index is None:
+        return device_of("the interpreter", DEVICES["h200"].shared_bytes), 1
+    found = torch.cuda.get_device_properties(index)
+    shared = getattr(found, "shared_memory_per_block_optin", 0) or DEVICES["bi100"].shared_bytes
+    return device_of(found.name, shared), found.multi_processor_count
+
+
+@functools.lru_cache(maxsize=None)
+def config_for(device: str, dtype: torch.dtype, head_size: int) -> PrefillConfig:
+    """Return the row for these inputs.
 
     Raises:
         NotImplementedError: No row serves them.
     """
-    kind = "float32" if dtype == torch.float32 else "half"
-    for row in ROWS:
-        if row.device == device and row.dtype == kind and head_size <= row.head_dim:
-            return row.tile
-    raise NotImplementedError(f"{OPERATION}: no configuration for {device!r}, {dtype}, head size {head_size}")
+    try:
+        return prefill_config(device, _NAMES.get(dtype, str(dtype)), head_size)
+    except LookupError as error:
+        raise NotImplementedError(f"the Triton prefill cannot serve this: {error}") from error
 
 
 @functools.lru_cache(maxsize=None)
-def device_of(index: int) -> str:
-    """Return the table's name of a CUDA device."""
-    if "BI-V100" in torch.cuda.get_device_name(index):
-        return "bi100"
-    # The vendor's device says it is of capability 9.0 in some places, too: a Hopper GPU has more than 100 processors.
-    hopper = torch.cuda.get_device_capability(index) == _HOPPER and multiprocessors_of(index) > _FEWEST_OF_HOPPER
-    return "hopper" if hopper else "cuda_48k"
+def parts_of(head_size: int, key_parts: int) -> tuple[int, int]:
+    """Return the sizes of the loads in which the head axis of keys is read; the second is 0 where there is one.
 
-
-@functools.lru_cache(maxsize=None)
-def multiprocessors_of(index: int) -> int:
-    """Return the number of multiprocessors of a CUDA device."""
-    return int(torch.cuda.get_device_properties(index).multi_processor_count)
-
-
-@functools.lru_cache(maxsize=None)
-def parts_of(head_size: int, num_stages: int) -> tuple[int, int]:
-    """Return the two sizes in which the head axis of keys is read; the second is 0 where one will do.
-
-    A warp's threads go along the head axis first, 16 bytes each, and one token's neighbouring 16 bytes are a page
-    apart: the fewer threads along it, the more of a 32-byte sector is used. That counts for asynchronous copies, which
-    bypass the first cache (pipelined loops); elsewhere one large part is faster (measured: d128 375 against 333
-    TFLOP/s pipelined, 256 against 288 not). Besides, two powers of two may waste less than one (192 = 128 + 64).
+    Two are also taken where powers of two then waste less: 192 is 128 and 64.
     """
-    whole = triton.next_power_of_2(head_size)
+    whole = padded(head_size)
     half = whole // 2
-    rest = max(16, triton.next_power_of_2(head_size - half))
-    if half + rest < whole or (num_stages > 1 and whole >= _NARROW):
-        return half, rest
-    return whole, 0
+    rest = padded(head_size - half)
+    return (half, rest) if key_parts > 1 or half + rest < whole else (whole, 0)
 
 
-def splits_of(programs: int, keys: int, multiprocessors: int, num_warps: int) -> int:
+def splits_of(programs: int, keys: int, multiprocessors: int, config: PrefillConfig) -> int:
     """Return among how many programs the keys of one tile are split.
 
-    Short inputs behind long contexts have few tiles; splits fill the multiprocessors, each of which holds about 8
-    warps of such a kernel. `keys` bounds the keys of a sequence from above; a split has 512 at least.
+    Short inputs behind long contexts have few tiles; splits fill the multiprocessors. `keys` bounds the keys of a
+    sequence from above.
     """
-    free = multiprocessors * max(1, 8 // num_warps) // max(programs, 1)
-    return max(1, min(free, keys // 512, 16))
+    free = multiprocessors * config.resident // max(programs, 1)
+    return max(1, min(free, keys // config.split_keys, config.most_splits))
 
 
 def refuse_unsupported(
@@ -581,22 +497,21 @@ def context_attention_fwd(
     batch, page = b_seq_len.shape[0], v_cache.shape[3]
     refuse_narrow_table(b_loc, b_ctx_len, page, batch)
     _, heads, head_size = q.shape
-    device = device_of(q.device.index) if q.device.type == "cuda" else "cuda_48k"
-    tile = tile_for(device, q.dtype, head_size)
+    device, multiprocessors = _device(q.device.index)
+    config = config_for(device, q.dtype, head_size)
     kv_heads = k.shape[1]
-    tiles = -(-max_input_len * (heads // kv_heads) // tile.block_m)
+    tiles = -(-max_input_len * (heads // kv_heads) // config.block_m)
     if tiles <= 0 or not batch:
         return
     q, k, v = (tensor if tensor.stride(2) == 1 else tensor.contiguous() for tensor in (q, k, v))
     if o.stride(2) != 1:
         raise ValueError("the output of one head must be contiguous")
     window = max(sliding_window or 0, 0)
-    multiprocessors = multiprocessors_of(q.device.index) if q.device.type == "cuda" else 1
     keys = max_input_len + b_loc.shape[1] * page
     keys = min(keys, max_input_len + window) if window else keys
-    splits = splits_of(tiles * kv_heads * batch, keys, multiprocessors, tile.num_warps)
+    splits = splits_of(tiles * kv_heads * batch, keys, multiprocessors, config)
     launch(
-        tile,
+        config,
         (tiles, batch, splits),
         q,
         k,
@@ -615,7 +530,7 @@ def context_attention_fwd(
 
 
 def launch(
-    tile: Tile,
+    config: PrefillConfig,
     grid: tuple[int, int, int],
     q: torch.Tensor,
     k: torch.Tensor,
@@ -639,7 +554,7 @@ def launch(
     tokens, heads, head_size = q.shape
     kv_heads = k.shape[1]
     tiles, batch, splits = grid
-    part_0, part_1 = parts_of(head_size, tile.num_stages)
+    part_0, part_1 = parts_of(head_size, config.key_parts)
     work, work_lse = o, o
     if splits > 1:
         work = torch.empty((2, splits, tokens, heads, head_size), dtype=q.dtype, device=q.device)
@@ -679,21 +594,21 @@ def launch(
         KV_HEADS=kv_heads,
         GROUP=heads // kv_heads,
         HEAD=head_size,
-        HEAD_PADDED=triton.next_power_of_2(head_size),
+        HEAD_PADDED=padded(head_size),
         PART_0=part_0,
         PART_1=part_1,
         PAGE=v_cache.shape[3],
         X=k_cache.shape[4],
         HAS_WINDOW=window > 0,
         HAS_SLOPES=alibi_slopes is not None,
-        BLOCK_M=tile.block_m,
-        BLOCK_N=tile.block_n,
+        BLOCK_M=config.block_m,
+        BLOCK_N=config.block_n,
         SPLITS=splits,
-        num_warps=tile.num_warps,
-        num_stages=tile.num_stages,
+        num_warps=config.num_warps,
+        num_stages=config.num_stages,
     )
     if splits > 1:
-        _merge[(-(-max_input_len * heads // _MERGED_ROWS), batch)](
+        _merge[(-(-max_input_len * heads // config.merge_rows), batch)](
             o,
             work,
             work_lse,
@@ -705,9 +620,9 @@ def launch(
             o.stride(1),
             HEADS=heads,
             HEAD=head_size,
-            HEAD_PADDED=triton.next_power_of_2(head_size),
+            HEAD_PADDED=padded(head_size),
             SPLITS=splits,
-            BLOCK=_MERGED_ROWS,
-            num_warps=4,
-            num_stages=1,
+            BLOCK=config.merge_rows,
+            num_warps=config.merge_warps,
+            num_stages=config.merge_stages,
         )

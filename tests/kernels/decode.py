@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
 import torch
 
 from kernels import paged_attention_pytorch, paged_attention_v2_pytorch
@@ -94,6 +95,18 @@ def long(step: Step) -> torch.Tensor:
         1.0,
         1.0,
     )
+
+
+def as_on_a_device(monkeypatch: pytest.MonkeyPatch, *, few_rows: int = 64, many: int = 1 << 22) -> None:
+    """Let a CPU use half-precision factors, and the ways of torch 2.1 to get float32 products of them."""
+    monkeypatch.setattr(paged_attention_pytorch, "product_dtype", lambda query: query.dtype)
+    monkeypatch.setattr(paged_attention_pytorch, "_FEW_ROWS", few_rows)
+    monkeypatch.setattr(paged_attention_pytorch, "_MANY", many)
+    monkeypatch.setattr(paged_attention_pytorch, "_MANY_ON_CPU", many)
+    there, budget = torch.empty(0, device="meta"), paged_attention_pytorch._budget  # noqa: SLF001 - what is replaced
+    monkeypatch.setattr(paged_attention_pytorch, "_budget", lambda _: budget(there))
+    undivided = paged_attention_pytorch._UNDIVIDED  # noqa: SLF001 - the same
+    monkeypatch.setattr(paged_attention_pytorch, "_UNDIVIDED_ON_CPU", undivided)
 
 
 Decode = Callable[[Step], torch.Tensor]

@@ -141,9 +141,9 @@ def test_reading_the_device_would_be_noticed() -> None:
 @pytest.mark.parametrize("run", [decode.v2, decode.long], ids=["v2", "long"])
 def test_the_work_does_not_depend_on_the_lengths(run: Decode) -> None:
     recorded = []
+    pages = cached([1700, 900], spare_columns=200)
     for lengths in ([1700, 900], [1, 0]):
-        pages = cached(lengths, spare_columns=200)
-        fixed = replace(pages, block_tables=pages.block_tables[:, :120].contiguous())
+        fixed = replace(pages, lengths=torch.tensor(lengths, dtype=torch.int32))
         seen: list[tuple[str, tuple[torch.Size, ...]]] = []
 
         def see(name: str, results: list[torch.Tensor], seen: list[Any] = seen) -> None:
@@ -153,3 +153,50 @@ def test_the_work_does_not_depend_on_the_lengths(run: Decode) -> None:
             run(Step(queries(2, 4, 64, HALF), fixed, max_seq_len=1700))
         recorded.append(seen)
     assert recorded[0] == recorded[1]
+
+
+def operations(work: Callable[[], object]) -> int:
+    """Return how many operations are dispatched, which decides what a short call costs."""
+    seen: list[str] = []
+    with Watch(lambda name, _: seen.append(name)):
+        work()
+    return len(seen)
+
+
+def without_data(step: Step) -> Step:
+    """Return the step on the device that has no memory: what is done there is what is done on any but a CPU."""
+    pages = replace(
+        step.cached,
+        key_cache=step.cached.key_cache.to("meta"),
+        value_cache=step.cached.value_cache.to("meta"),
+        block_tables=step.cached.block_tables.to("meta"),
+        lengths=step.cached.lengths.to("meta"),
+    )
+    return replace(step, query=step.query.to("meta"), cached=pages)
+
+
+def one_after_the_other(step: Step, lengths: list[int]) -> None:
+    """Decode as a loop over sequences: keys and values gathered by index, all arithmetic in float32."""
+    kv_heads = step.cached.kv_heads
+    for row, length in enumerate(lengths):
+        pages = step.tables[row, : -(-length // step.cached.block_size)]
+        keys = step.cached.key_cache[pages].permute(1, 0, 3, 2, 4).flatten(1, 2).flatten(2)[:, :length]
+        values = step.cached.value_cache[pages].permute(1, 0, 3, 2).flatten(1, 2)[:, :length]
+        query = step.query[row].float().view(kv_heads, -1, step.query.shape[2]) * step.scale
+        weights = torch.softmax(query @ keys.float().transpose(1, 2), -1)
+        step.query[row] = (weights @ values.float()).flatten(0, 1)
+
+
+@pytest.mark.parametrize("dtype", [HALF, torch.float32])
+@pytest.mark.parametrize("lengths", [[40], [1000], [8192], [40, 700]])
+def test_even_one_sequence_takes_fewer_operations_than_a_loop(lengths: list[int], dtype: torch.dtype) -> None:
+    step = Step(queries(len(lengths), 4, 64, dtype), cached(lengths, dtype=dtype), max_seq_len=max(lengths))
+    step, out, work = without_data(step), torch.empty_like(step.query, device="meta"), decode.buffers(step)
+    ours = operations(lambda: decode.v2_into(step, out, work))
+    assert ours <= 0.9 * operations(lambda: one_after_the_other(step, lengths))
+
+
+@pytest.mark.parametrize(("kv_heads", "most"), [(1, 25), (2, 30)])
+def test_prefill_without_context_takes_few_operations(kv_heads: int, most: int) -> None:
+    step = test_prefix.prefill([0], [64], kv_heads=kv_heads, dtype=torch.float32)
+    assert operations(lambda: test_prefix.run(step)) <= most

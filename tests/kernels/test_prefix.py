@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels import paged_attention_pytorch
+from tests.kernels import decode
 from tests.kernels.dense import Cached, assert_close, attention, cached, queries, slopes_of
 
 HALF = torch.float16
@@ -209,21 +210,34 @@ def test_alibi_counts_from_each_query(window: int | None, tiles: str, monkeypatc
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("few_rows", [0, 10**6], ids=["converted", "residual"])
 @pytest.mark.parametrize("tiles", ["large", "small"])
 def test_products_in_half_precision_as_on_a_device_are_close(
-    dtype: torch.dtype, tiles: str, monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype, few_rows: int, tiles: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if tiles == "small":
         small_tiles(monkeypatch)
-    on_device = paged_attention_pytorch._product_dtypes(dtype, "cuda")  # noqa: SLF001 - stands in for a device
-    monkeypatch.setattr(paged_attention_pytorch, "_product_dtypes", lambda *_: on_device)
+    decode.as_on_a_device(monkeypatch, few_rows=few_rows, many=0)
     step = replace(prefill([300, 0], [90, 20], dtype=dtype), window=250)
     reference = expected(step)
     assert (run(step).double() - reference).norm() / reference.norm() < (1e-3 if dtype == HALF else 6e-3)
 
 
+@pytest.mark.parametrize("few_rows", [0, 10**6], ids=["converted", "residual"])
+@pytest.mark.parametrize("scores", [1 << 23, 1 << 14])
+def test_large_logits_keep_their_accuracy_in_half_precision(
+    few_rows: int, scores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode.as_on_a_device(monkeypatch, few_rows=few_rows, many=0)
+    monkeypatch.setattr(paged_attention_pytorch, "MAX_SCORES", scores)
+    step = prefill([2000], [30])
+    large = replace(step, query=(step.query.float() * 15).to(HALF))  # logits of 60: 0.03 apart in float16
+    reference = expected(large)
+    assert (run(large).double() - reference).norm() / reference.norm() < 1e-3
+
+
 def test_large_values_do_not_overflow_half_precision_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paged_attention_pytorch, "_product_dtypes", lambda *_: (HALF, HALF))
+    decode.as_on_a_device(monkeypatch)
     step = prefill([1000], [3], head_size=256)
     step.cached.value_cache.fill_(60000.0)
     step.value.fill_(60000.0)
