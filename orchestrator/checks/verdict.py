@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from orchestrator.core.diagnostics import Place
+    from orchestrator.core.diagnostics import Diagnostic, Place
 
 
 class Status(StrEnum):
@@ -25,6 +25,8 @@ class Verdict:
     status: Status
     evidence: str
     place: Place | None = None
+    findings: tuple[Diagnostic, ...] = ()
+    """What was found in parts, where a check has several things to say, each with its code and place."""
 
     @property
     def holds(self) -> bool:

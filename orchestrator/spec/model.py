@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 
 class Model(BaseModel):
@@ -27,27 +31,34 @@ class Model(BaseModel):
         return data
 
 
+@dataclass(frozen=True)
 class CodeMark:
-    """Marks a field that holds Python code: its references become syntax nodes, not text."""
+    """Marks a field that holds Python code: its references become syntax nodes, not text.
+
+    `form` is what Python can read, with `{}` where the field's text goes.
+    """
+
+    form: str = "{}"
 
 
 Code = Annotated[str, CodeMark(), Field(min_length=1, json_schema_extra={"x-code": True})]
+Signature = Annotated[str, CodeMark("def f{}: pass"), Field(min_length=1, json_schema_extra={"x-code": True})]
 TargetPath = Annotated[str, Field(min_length=1, description="path in a tree, its package root first")]
 Because = Annotated[str, Field(min_length=1, description="the reason, shown when it fails")]
 Scalar = bool | int | float | str
 
 
-def code_fields(model: type[BaseModel]) -> frozenset[str]:
-    """Return the YAML keys of a model's fields that hold code."""
-    found = set()
+def code_fields(model: type[BaseModel]) -> Mapping[str, str]:
+    """Return the YAML keys of a model's fields that hold code, each with the form in which Python reads it."""
+    found = {}
     for name, field in model.model_fields.items():
-        if any(isinstance(mark, CodeMark) for mark in field.metadata) or _mentions_code(field.annotation):
-            found.add(field.alias or name)
-    return frozenset(found)
+        marks = [*(mark for mark in field.metadata if isinstance(mark, CodeMark)), *_code_marks(field.annotation)]
+        if marks:
+            found[field.alias or name] = marks[0].form
+    return found
 
 
-def _mentions_code(annotation: Any) -> bool:  # noqa: ANN401 - typing's own objects
-    metadata = getattr(annotation, "__metadata__", ())
-    if any(isinstance(mark, CodeMark) for mark in metadata):
-        return True
-    return any(_mentions_code(part) for part in getattr(annotation, "__args__", ()))
+def _code_marks(annotation: Any) -> Iterator[CodeMark]:  # noqa: ANN401 - typing's own objects
+    yield from (mark for mark in getattr(annotation, "__metadata__", ()) if isinstance(mark, CodeMark))
+    for part in getattr(annotation, "__args__", ()):
+        yield from _code_marks(part)

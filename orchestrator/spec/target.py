@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import posixpath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 from orchestrator.spec.document import Document, read_document
 from orchestrator.spec.model import Model, Scalar
+from orchestrator.spec.serving import MemoryRun, RefusedVariable, Server
 from orchestrator.spec.validate import misread, validated
 
 if TYPE_CHECKING:
@@ -45,6 +47,9 @@ class Image(Model):
     python: Annotated[str, Field(pattern=r"^3\.\d+$", description="major.minor of its interpreter")]
     interpreter: Annotated[str, Field(pattern=r"^/", description="absolute path of its interpreter")]
     environment: Annotated[dict[str, str], Field(description="environment variable of the image → value")] = {}
+    files: Annotated[
+        list[str], Field(description="files outside the package roots that are known to be in it, such as libraries")
+    ] = []
 
 
 class SdistBase(Model):
@@ -75,6 +80,23 @@ class SuppliedBase(Model):
 Origin = SdistBase | WorkspaceBase | SuppliedBase
 
 
+def _signature(text: str) -> str:
+    try:
+        statements = ast.parse(f"def f{text}: pass").body
+    except (SyntaxError, ValueError):
+        statements = []
+    if len(statements) != 1 or not text.startswith("("):
+        raise ValueError("not a signature as Python writes one, such as `(a, b, c=None)`")
+    return text
+
+
+VendorSignature = Annotated[str, AfterValidator(_signature)]
+VendorNames = Annotated[
+    Annotated[list[str], Tag("list")] | Annotated[dict[str, VendorSignature | None], Tag("mapping")],
+    Discriminator(lambda value: "mapping" if isinstance(value, dict) else "list"),  # a fault is told once
+]
+
+
 class Target(Model):
     """One image: reference, interpreter, package roots, device, model, inventory, mounts, engine rules."""
 
@@ -96,7 +118,11 @@ class Target(Model):
         dict[str, str], Field(description="importable third-party packages in the image → version, `` if unknown")
     ] = {}
     vendor_modules: Annotated[
-        dict[str, list[str]], Field(description="compiled vendor module → the names it has, [] if not listed")
+        dict[str, VendorNames],
+        Field(
+            description="compiled vendor module → the names it has, [] if not listed; or name → its signature as "
+            "Python writes it, `(a, b, c=None)`, null where it is not known"
+        ),
     ] = {}
     constants: Annotated[
         dict[str, Scalar], Field(description="expressions whose value is a fact here, such as a capability gate")
@@ -108,6 +134,18 @@ class Target(Model):
     model: Annotated[dict[str, Scalar | Figure], Field(description="name → figure; `${model.NAME}` refers to it")] = {}
     engine: Annotated[
         dict[str, Scalar | Figure], Field(description="name → figure; `${engine.NAME}` refers to it")
+    ] = {}
+    server: Annotated[Server | None, Field(description="the server that a run configuration starts")] = None
+    memory_runs: Annotated[
+        list[MemoryRun], Field(description="measured starts, to which the activation peak is fitted")
+    ] = []
+    required_env: Annotated[
+        dict[str, Figure], Field(description="environment variable that may not get lost → the value it has to have")
+    ] = {}
+    refused_env: Annotated[list[RefusedVariable], Field(description="variables that cannot be taken here")] = []
+    read_env: Annotated[
+        dict[str, str],
+        Field(description="variable that something outside the tree reads → what reads it; `NCCL_*` is all so named"),
     ] = {}
 
     @model_validator(mode="after")
@@ -143,7 +181,8 @@ class Target(Model):
         )
 
 
-_MERGED = ("image", "roots", "packages", "vendor_modules", "constants", "device", "model", "engine")
+_SERVING = ("server", "required_env", "read_env")
+_MERGED = ("image", "roots", "packages", "vendor_modules", "constants", "device", "model", "engine", *_SERVING)
 
 
 def load_target(name: str, content: bytes, read: Callable[[str], bytes]) -> Target:

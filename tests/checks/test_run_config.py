@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.checks.run_config import Context, Engine, broken_rules, parse_argv
+from orchestrator.checks.serving.argv import parse_argv
+from orchestrator.checks.serving.effective import Context, Engine
+from orchestrator.checks.serving.rules import broken_rules
 from orchestrator.checks.verdict import Status
 from orchestrator.core.diagnostics import Place
 
@@ -185,8 +187,9 @@ def test_a_good_run_configuration_holds_and_says_what_it_counted_with(scene: Sce
     assert (found.status, found.evidence) == (
         Status.HOLDS,
         (
-            f"{FILE} has the run configuration's shape and keeps engine rules 1 and 2, "
-            "with the engine's default of 8192 batched tokens"
+            f"{FILE} keeps the rules of shape, engine and environment "
+            "with the engine's default of 8192 batched tokens; "
+            "KV capacity unknown: no --gpu-memory-utilization, or engine.default_gpu_memory_utilisation"
         ),
     )
 

@@ -165,3 +165,18 @@ def test_disputed_figures_list_what_is_disputed() -> None:
     shared = shipped("targets/bi100.yaml").device["shared_memory_per_block_bytes"]
     assert isinstance(shared, Figure)
     assert (shared.status, shared.value, shared.values) == ("disputed", 49152, [49152, 32768])
+
+
+def test_vendor_names_may_carry_their_signatures() -> None:
+    more = "vendor_modules: {v.ops: {norm: '(a, b=None)', rope: null}, v.other: [x], v.free: []}\n"
+    found = load({"targets/above.yaml": BASE + more})
+    assert found.vendor_modules == {"v.ops": {"norm": "(a, b=None)", "rope": None}, "v.other": ["x"], "v.free": []}
+
+
+@pytest.mark.parametrize("signature", ["a, b", "(a", "(a): pass; x = 1; def g()", "(a, a b)"])
+def test_what_is_no_signature_of_a_vendor_symbol_is_refused_at_its_place(signature: str) -> None:
+    more = f"vendor_modules:\n  v.ops:\n    norm: '{signature}'\n"
+    (found,) = faults({"targets/above.yaml": BASE + more})
+    assert "not a signature as Python writes one" in found.message
+    assert found.place is not None
+    assert found.place.line == BASE.count("\n") + 3
