@@ -62,6 +62,25 @@ def render_template(path: str, code: CodeType, context: Mapping[str, Any], read:
         raise Rejected(Diagnostic("E232", message, _place(path, error), help="Mend the template.")) from None
 
 
+def own_template(
+    templates: Mapping[str, str], name: str, shown: Callable[[Any], Any], *, html: bool
+) -> Callable[[Mapping[str, Any]], str]:
+    """Return one of the package's own templates as a function of its values; they go through `shown`.
+
+    For HTML they are escaped then. `templates` are all that it may include, by name.
+    """
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=html,  # noqa: S701 - off for Markdown alone, whose template escapes by filters of its own
+        finalize=shown,
+        loader=jinja2.DictLoader(templates),
+    )
+    return environment.get_template(name).render
+
+
 def _environment(loader: jinja2.BaseLoader | None) -> ImmutableSandboxedEnvironment:
     return ImmutableSandboxedEnvironment(
         undefined=jinja2.StrictUndefined,

@@ -23,7 +23,7 @@ SECOND = (
     replaced(LIMIT_STAGE, "id: limit", "id: second")
     .replace("LIMIT", "LAST")
     .replace("op: assign, file: pkg/a.py, name: LAST, value", "op: insert, file: pkg/a.py, at: end, code")
-    .replace('code: "${params.limit}"', 'code: "LAST = ${params.limit}"')
+    .replace('code: "${params.limit}"', 'code: "LAST = ${params.limit}\\nprint(LAST)"')
 )
 SECOND = replaced(SECOND, "    edits", "    needs: [limit]\n    edits")
 RENDER = """\
@@ -173,6 +173,8 @@ def test_a_rendered_folder_is_what_its_audit_says(rendered: Workspace) -> None:
 
 FILES = [
     "Dockerfile",
+    "report.html",
+    "report.md",
     ".dockerignore",
     "run.txt",
     "patches/01-limit.patch",
