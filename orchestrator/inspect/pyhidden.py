@@ -1,0 +1,227 @@
+"""Failures that a Python script hides: caught and dropped, or never asked for; and counts that somebody typed."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from orchestrator.inspect.pyflow import Flow, mentions, walk_scope
+from orchestrator.inspect.pyvalues import argument, called_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ACTS = frozenset(
+    [
+        "write",
+        "write_text",
+        "write_bytes",
+        "writelines",
+        "copy",
+        "copy2",
+        "copyfile",
+        "copytree",
+        "move",
+        "check_call",
+        "check_output",
+    ]
+)
+_HARMLESS = frozenset(
+    [
+        "rm",
+        "pkill",
+        "kill",
+        "killall",
+        "echo",
+        "true",
+        "sleep",
+        "nvidia-smi",
+        "ixsmi",
+        "ldconfig",
+        "chmod",
+        "chown",
+        "mkdir",
+        "touch",
+        "ls",
+        "find",
+        "clear",
+        "sync",
+    ]
+)
+_LISTINGS = frozenset(
+    [
+        "listdir",
+        "glob",
+        "rglob",
+        "iglob",
+        "iterdir",
+        "scandir",
+        "walk",
+        "namelist",
+        "getnames",
+        "splitlines",
+        "readlines",
+    ]
+)
+_NARROW = frozenset(
+    ["FileExistsError", "ImportError", "ModuleNotFoundError", "KeyboardInterrupt", "UnicodeDecodeError"]
+)
+MIN_COUNT = 3
+
+
+def hidden_failures(tree: ast.Module, flow: Flow) -> Iterator[tuple[ast.AST, str, str]]:
+    """Yield (node, message, help) for each failure that the script hides."""
+    acting = _acting_functions(flow)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try | ast.TryStar):
+            yield from _caught(node, flow, acting, _owner(tree, node))
+        elif isinstance(node, ast.With):
+            yield from _suppressed(node, flow, acting)
+    for scope in (tree, *flow.functions.values()):
+        yield from _unread(scope.body, flow)
+
+
+def _owner(tree: ast.Module, inner: ast.AST) -> str:
+    name = ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(n is inner for n in ast.walk(node)):
+            name = node.name
+    return name
+
+
+def _acting_functions(flow: Flow) -> set[str]:
+    """Return the functions that change files or start programs, themselves or through others."""
+    found: set[str] = set()
+    for _ in range(len(flow.functions) + 1):
+        more = {name for name, function in flow.functions.items() if name not in found and _acts(function.body, found)}
+        if not more:
+            break
+        found |= more
+    return found
+
+
+def _acts(body: list[ast.stmt], acting: set[str]) -> bool:
+    for node in walk_scope(body):
+        if not isinstance(node, ast.Call):
+            continue
+        name = called_name(node)
+        first, _, last = name.rpartition(".")
+        if (last in _ACTS and first not in {"sys.stdout", "sys.stderr", "stdout", "copy"}) or last in acting:
+            return True
+        if name.startswith("subprocess.") or name in {"os.system", "os.replace", "os.rename", "main", "runpy.run_path"}:
+            return True
+    return False
+
+
+def _caught(
+    node: ast.Try | ast.TryStar, flow: Flow, acting: set[str], owner: str
+) -> Iterator[tuple[ast.AST, str, str]]:
+    if not _acts(node.body, acting):
+        return
+    for handler in node.handlers:
+        names = {n.id for n in ast.walk(handler.type) if isinstance(n, ast.Name)} if handler.type else set()
+        if names and names <= _NARROW:
+            continue
+        if names == {"SystemExit"} or flow.raises(handler.body) or flow.hands_on(handler.body, owner):
+            continue
+        if _acts(handler.body, acting):  # something else is tried
+            continue
+        what = " and ".join(sorted(names)) or "every exception"
+        message = f"a failure of this step is caught here ({what}) and the script goes on as if nothing had happened"
+        yield handler, message, "Let it raise, or end with `raise` or `sys.exit(1)` after the message."
+
+
+def _suppressed(node: ast.With, flow: Flow, acting: set[str]) -> Iterator[tuple[ast.AST, str, str]]:
+    for item in node.items:
+        call = item.context_expr
+        if isinstance(call, ast.Call) and called_name(call).endswith("suppress") and _acts(node.body, acting):
+            names = {n.id for a in call.args for n in ast.walk(a) if isinstance(n, ast.Name)}
+            if not names <= _NARROW | {"FileNotFoundError"} and not flow.raises(node.body):
+                yield call, "a failure of this step is suppressed", "Let it raise."
+
+
+def _unread(body: list[ast.stmt], flow: Flow) -> Iterator[tuple[ast.AST, str, str]]:
+    help_ = "Give `check=True`, or fail on its return code."
+    for node in walk_scope(body):
+        match node:
+            case ast.Expr(value=ast.Call() as call):
+                name = called_name(call)
+                if name in {"subprocess.run", "run"} and name != "run" and not _checks(call) and not _is_harmless(call):
+                    yield call, "nobody asks whether this command failed: there is no `check=True`", help_
+                elif name in {"subprocess.call", "os.system", "subprocess.Popen", "os.popen"} and not _is_harmless(
+                    call
+                ):
+                    yield call, f"nobody asks for the status that `{name}` returns", help_
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+                spelled = called_name(call)
+                if (
+                    spelled not in {"subprocess.run", "subprocess.call", "os.system"}
+                    or _checks(call)
+                    or _is_harmless(call)
+                ):
+                    continue
+                if not _is_asked(body, name, call, flow):
+                    yield (
+                        call,
+                        f"the status that `{spelled}` returns is kept in `{name}`, and nothing fails on it",
+                        help_,
+                    )
+
+
+def _checks(call: ast.Call) -> bool:
+    return any(
+        k.arg is None or (k.arg == "check" and not (isinstance(k.value, ast.Constant) and not k.value.value))
+        for k in call.keywords
+    )
+
+
+def _is_harmless(call: ast.Call) -> bool:
+    match argument(call, 0, "args"):
+        case ast.List(elts=[ast.Constant(value=str(text)), *_]) | ast.Constant(value=str(text)):
+            words = text.split()
+            return bool(words) and words[0].rpartition("/")[2] in _HARMLESS
+        case _:
+            return False
+
+
+def _is_asked(body: list[ast.stmt], name: str, call: ast.Call, flow: Flow) -> bool:
+    """Tell whether the status in a variable decides anything: a branch that fails, a return value, an exit code."""
+    for node in walk_scope(body):
+        match node:
+            case ast.If(test=test, body=then, orelse=other) if mentions(test, {name}):
+                if flow.raises([*then, *other]) or flow.hands_on([*then, *other], "?"):
+                    return True
+            case ast.Assert(test=test) | ast.While(test=test) if mentions(test, {name}):
+                return True
+            case ast.Return(value=value) | ast.Assign(value=value) if value is not call and mentions(value, {name}):
+                return True
+            case ast.Call() if node is not call and called_name(node) == f"{name}.check_returncode":
+                return True
+            case ast.Call() if node is not call and called_name(node) != "print":
+                if any(mentions(a, {name}) for a in node.args):
+                    return True
+    return False
+
+
+def typed_counts(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+    """Yield (node, message) for each comparison of a number of files with a literal."""
+    listed = {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and _lists(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
+                for counted, number in ((left, right), (right, left)):
+                    match counted, number:
+                        case ast.Call(func=ast.Name(id="len"), args=[given]), ast.Constant(value=int(value)):
+                            is_list = _lists(given) or (isinstance(given, ast.Name) and given.id in listed)
+                            if is_list and value >= MIN_COUNT:
+                                yield node, f"the number of files, {value}, was typed by hand"
+
+
+def _lists(node: ast.AST) -> bool:
+    return any(isinstance(n, ast.Call) and called_name(n).rpartition(".")[2] in _LISTINGS for n in ast.walk(node))
