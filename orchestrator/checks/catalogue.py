@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from pydantic import Field
 
+from orchestrator.checks.effective import EffectiveValue
 from orchestrator.checks.files import FileAbsent, FileExists, Sha256, TextCount, Unchanged
 from orchestrator.checks.python import (
     AssignmentEquals,
@@ -17,6 +18,7 @@ from orchestrator.checks.python import (
     SymbolExists,
 )
 from orchestrator.checks.run_config import RunConfigFits
+from orchestrator.checks.table import TableFits
 from orchestrator.checks.tile import TileFits
 from orchestrator.checks.usage import CalledBy, ImportedBy, ReadBy
 from orchestrator.checks.values import ValueContains, ValueEquals
@@ -39,10 +41,12 @@ AnyCheck = Annotated[
     | ImportResolves
     | ValueEquals
     | ValueContains
+    | EffectiveValue
     | ReadBy
     | CalledBy
     | ImportedBy
     | TileFits
+    | TableFits
     | RunConfigFits,
     Field(discriminator="check"),
 ]

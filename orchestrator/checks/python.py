@@ -18,7 +18,7 @@ from orchestrator.code.signature import Parameter, differences, parameters_of, s
 from orchestrator.code.source import Source, parse_python
 from orchestrator.code.symbols import all_bound, bound_by, has_walrus, inner_statements, own_expressions
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, did_you_mean
-from orchestrator.spec.model import Code, TargetPath
+from orchestrator.spec.model import Code, Signature, TargetPath
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +115,7 @@ class SignatureEquals(Check):
     check: Literal["signature_equals"]
     file: TargetPath
     name: Annotated[str, Field(min_length=1, description="qualified name of the function")]
-    signature: Annotated[Code, Field(description="as Python writes it: `(a, b=1, *, c)`")]
+    signature: Annotated[Signature, Field(description="as Python writes it: `(a, b=1, *, c)`")]
 
     def look(self, view: View) -> Verdict:
         """Return whether the parameters are the wanted ones, and each difference if not."""

@@ -115,9 +115,7 @@ class TileFits(Check):
     ) -> tuple[Verdict, int]:
         rows, keys, stages = tile
         head_dim = _figure(view, _HEAD_DIM, self.head_dim)
-        limit = _figure(view, _LIMIT, self.limit)
-        known = _PREFERRED in view.facts.values
-        preferred = _figure(view, _PREFERRED, self.preferred, None if known else limit)
+        limit, preferred = limits_of(view, self.limit, self.preferred)
         width, size = padded(head_dim), self.element_bytes
         needed = flash_attention_tile_bytes(rows, keys, width, size, stages)
         buffers = 1 if stages == 1 else 2 * (stages - 1)
@@ -138,6 +136,15 @@ def _tiles(seen: Seen) -> Iterator[tuple[Seen, Value, Value, Value]]:
     rows, keys, *stages = seen.values
     for count in stages:
         yield seen, rows, keys, count
+
+
+def limits_of(view: View, limit: int | None, preferred: int | None) -> tuple[int, int]:
+    """Return the bytes that a block may have, and the bytes that are preferred: those given, else the target's.
+
+    Raises `Rejected` (E531) where neither says the first; the second is then the first.
+    """
+    most = _figure(view, _LIMIT, limit)
+    return most, _figure(view, _PREFERRED, preferred, None if _PREFERRED in view.facts.values else most)
 
 
 def _figure(view: View, key: str, *given: int | None) -> int:

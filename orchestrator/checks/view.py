@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from orchestrator.checks.serving.facts import Serving
 from orchestrator.code.source import Source
 
 if TYPE_CHECKING:
@@ -23,9 +24,11 @@ class Facts:
     roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     packages: frozenset[str] = frozenset()
     vendor_modules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    vendor_signatures: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     mounts: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
+    serving: Serving = field(default_factory=Serving)
 
 
 class Sources:

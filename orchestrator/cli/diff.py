@@ -35,7 +35,7 @@ def command(
 ) -> int:
     """Show what each stage changes, as patches that `git apply` takes.
 
-    Example: orchestrator diff triton-tuning
+    Example: orchestrator diff triton-enable
     """
     from orchestrator.cli.output import lines_of, print_diagnostics, print_records
     from orchestrator.cli.steps import Stopped, base_of, exit_code_of, make_plan_for, run_on

@@ -20,7 +20,7 @@ from orchestrator.cli.options import (
     VariantOption,
     WorkspaceOption,
 )
-from orchestrator.core.diagnostics import ExitCode
+from orchestrator.core.diagnostics import ExitCode, Severity
 
 if TYPE_CHECKING:
     from orchestrator.cli.steps import BaseTree
@@ -47,15 +47,17 @@ def command(
     """
     from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
     from orchestrator.cli.steps import LOCK, base_of, exit_code_of, lock_of, make_plan_for, run_on
+    from orchestrator.cli.workspace import workspace_findings
     from orchestrator.engine.lock import Lock, differences
 
     request = Request(
         workspace, file, target, variant, tuple(settings or ()), tuple(tree or ()), offline, command="lock"
     )
     plan = make_plan_for(request)
+    around = workspace_findings(plan, request)
     base = base_of(plan, request)
     run = run_on(plan, base, request, patched=bool(tree))
-    print_diagnostics((*base.notices, *run.diagnostics), lines_of(plan.read, run), as_json=as_json)
+    print_diagnostics((*around, *base.notices, *run.diagnostics), lines_of(plan.read, run), as_json=as_json)
     if run.failed:
         return exit_code_of(run)
     old = lock_of(request) or Lock()
@@ -68,7 +70,8 @@ def command(
             console().print(change)
     stale = old.to_bytes() != new.to_bytes()
     if check:
-        return ExitCode.MISMATCH if stale else ExitCode.OK
+        extra = any(found.code == "W141" and found.severity is Severity.WARNING for found in around)
+        return ExitCode.MISMATCH if stale or extra else ExitCode.OK
     if stale:
         _write(workspace / LOCK, new.to_bytes())
     if not as_json:
@@ -81,11 +84,10 @@ def _locked(old: Lock, run: Run, base: BaseTree, *, keep: bool) -> Lock:
 
     from orchestrator.engine.lock import Lock, chain_of
 
-    sources = {name: value for name, value in run.plan.sources.items() if not name.endswith(".j2")}
     inputs = {**old.inputs, **base.inputs} if keep else dict(base.inputs)
     others = {d: c for d, c in old.bases.items() if keep or old.base_names.get(d) != base.name}
     names = {d: n for d, n in old.base_names.items() if d in others}
-    lock = Lock(inputs, sources, others, names, {name: version(name) for name in ("libcst",)})
+    lock = Lock(inputs, dict(run.plan.sources), others, names, {name: version(name) for name in ("libcst",)})
     return lock.with_base(run.base.digest, base.name, chain_of(run))
 
 

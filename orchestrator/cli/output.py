@@ -40,7 +40,12 @@ def print_records(records: Iterable[Mapping[str, Any]]) -> None:
 
 def print_diagnostics(found: Iterable[Diagnostic], line: Callable[[str, int], str | None], *, as_json: bool) -> None:
     """Print diagnostics: frames on stderr or, with `as_json`, records on stdout. Notes are left to reports."""
-    shown = [d for d in found if d.severity is not Severity.NOTE]
+    print_findings((d for d in found if d.severity is not Severity.NOTE), line, as_json=as_json)
+
+
+def print_findings(found: Iterable[Diagnostic], line: Callable[[str, int], str | None], *, as_json: bool) -> None:
+    """Print diagnostics of every weight, notes among them, as `print_diagnostics` does."""
+    shown = list(found)
     if as_json:
         print_records({"event": "diagnostic", **d.record()} for d in shown)
         return
@@ -52,13 +57,13 @@ def print_diagnostics(found: Iterable[Diagnostic], line: Callable[[str, int], st
 
 
 def lines_of(read: Callable[[str], bytes], run: Run | None = None) -> Callable[[str, int], str | None]:
-    """Return a function that brings line N of a workspace file or of a file in a run's trees."""
+    """Return a function that brings line N of a workspace file, of a file in a run's tree, or of an artefact."""
     from orchestrator.core.diagnostics import Rejected
 
     def line(file: str, number: int) -> str | None:
         raw: bytes | None = None
         if run is not None:
-            raw = run.tree.get(file)
+            raw = run.tree.get(file, run.artefacts.get(file))
         if raw is None:
             try:
                 raw = read(file)

@@ -41,20 +41,36 @@ def command(
         Path | None, typer.Option("--output", "-o", help="Folder to write.", show_default="build")
     ] = None,
     locked: Annotated[bool, typer.Option("--locked", help="Refuse what the lock does not hold.")] = False,
+    against: Annotated[
+        Path | None, typer.Option("--against", help="A former render to show what the server's start differs in.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Write build/: Dockerfile, overlay, installer, run configuration, patches and audit.
+    """Write build/: Dockerfile, overlay, installer, run configuration, patches, audit and report.
 
     A failed run leaves build/ as it was and puts its records on stdout.
 
     Example: orchestrator render --variant first --output build-first
     """
+    from orchestrator.cli.former import against_records, former_runs
     from orchestrator.cli.locked import lock_faults
     from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
-    from orchestrator.cli.steps import base_of, exit_code_of, image_templates, lock_of, make_plan_for, run_on
+    from orchestrator.cli.steps import (
+        base_of,
+        exit_code_of,
+        image_templates,
+        lock_bytes,
+        lock_of,
+        make_plan_for,
+        run_on,
+    )
+    from orchestrator.cli.workspace import workspace_findings
+    from orchestrator.emit.against import against_table
     from orchestrator.emit.audit import read_audit
     from orchestrator.emit.build import build_files
+    from orchestrator.emit.memory_table import memory_notes, memory_tables
     from orchestrator.emit.records import stage_record
+    from orchestrator.emit.report.gathering import Surroundings
     from orchestrator.emit.tables import stages_table
     from orchestrator.emit.write import write_folder
     from orchestrator.origin.interpreter import compile_errors, find_interpreter
@@ -64,27 +80,41 @@ def command(
     )
     plan = make_plan_for(request)
     image_templates(plan, required=True)
+    surroundings = workspace_findings(plan, request)
+    former = former_runs(against, plan)
     base = base_of(plan, request)
     run = run_on(plan, base, request)
     interpreter = find_interpreter(plan.facts.python)
     touched = {path: run.tree[path] for path in run.tree.changed_since(run.installed) if path.endswith(".py")}
     syntax = compile_errors(interpreter, touched) if interpreter and touched and not run.failed else ()
-    unlocked = lock_faults(run, base, lock_of(request), refuse=locked)
-    found = (*base.notices, *run.diagnostics, *syntax, *unlocked)
+    unlocked = lock_faults(run, base, lock_of(request), refuse=locked, around=surroundings)
+    found = (*surroundings, *base.notices, *run.diagnostics, *syntax, *unlocked)
     print_diagnostics(found, lines_of(plan.read, run), as_json=as_json)
     if run.failed or syntax or (locked and unlocked):
         print_records(stage_record(result, run.final.get(result.id, ())) for result in run.results)
         if run.failed:
             return exit_code_of(run)
         return ExitCode.CHECK_FAILED if syntax else ExitCode.MISMATCH
-    files = build_files(run, _circumstances())
+    # Where a tree was handed over from is a place on somebody's machine; what it is, its digest says.
+    name = "handed over with --tree" if request.trees else base.name
+    around = Surroundings(name, base.inputs, lock_bytes(request), unlocked)
+    files = build_files(run, _circumstances(), around)
     folder = output if output is not None else workspace / "build"
     write_folder(folder, files)
     records = read_audit(files["audit.jsonl"])
+    changes = against_records(against, former, files, plan)
     if as_json:
-        print_records(records)
+        print_records((*records, *changes))
     else:
         console().print(stages_table(records))
+        for table in memory_tables(records):
+            console().print()
+            console().print(table)
+        for note in memory_notes(records):
+            console().print(note)
+        for change in changes:
+            console().print()
+            console().print(against_table(change))
         console(stderr=True).print(
             f"{folder}: {len(files)} files, {len(touched)} of the package changed; base {base.name}"
         )

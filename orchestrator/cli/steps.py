@@ -269,9 +269,19 @@ def lock_of(request: Request) -> Lock | None:
     """Return the workspace's lock, None if it has none; stop (mismatch) if it is damaged."""
     from orchestrator.engine.lock import read_lock
 
-    path = request.workspace / LOCK
+    content = lock_bytes(request)
+    if content is None:
+        return None
     try:
-        content = path.read_bytes()
+        return read_lock(LOCK, content)
+    except Rejected as error:
+        raise Stopped(error.diagnostics, ExitCode.MISMATCH) from None
+
+
+def lock_bytes(request: Request) -> bytes | None:
+    """Return the file of the workspace's lock, None if it has none; stop (invalid) if it cannot be read."""
+    try:
+        return (request.workspace / LOCK).read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -279,10 +289,6 @@ def lock_of(request: Request) -> Lock | None:
             "E121", f"{LOCK} cannot be read: {error.strerror}", Place(LOCK), help="Check its permissions."
         )
         raise Stopped((fault,), ExitCode.INVALID) from None
-    try:
-        return read_lock(LOCK, content)
-    except Rejected as error:
-        raise Stopped(error.diagnostics, ExitCode.MISMATCH) from None
 
 
 def run_on(plan: Plan, base: BaseTree, request: Request, *, patched: bool = True) -> Run:

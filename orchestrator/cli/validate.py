@@ -30,11 +30,13 @@ def command(
     """
     from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
     from orchestrator.cli.steps import image_templates, make_plan_for
+    from orchestrator.cli.workspace import workspace_findings
 
     request = Request(workspace, file, target, variant, tuple(settings or ()), command="validate")
     plan = make_plan_for(request)
     image_templates(plan, required=False)
-    print_diagnostics(plan.warnings, lines_of(plan.read), as_json=as_json)
+    around = workspace_findings(plan, request)
+    print_diagnostics((*plan.warnings, *around), lines_of(plan.read), as_json=as_json)
     if as_json:
         print_records([{"event": "valid", "pipeline": plan.name, "stages": [s.id for s in plan.stages]}])
     else:

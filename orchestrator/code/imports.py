@@ -22,6 +22,8 @@ _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 _SIMPLE = (ast.Expr, ast.Assign, ast.Return, ast.AnnAssign, ast.AugAssign, ast.Raise, ast.Import, ast.ImportFrom)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _EVERY_EXCEPTION = frozenset({"BaseException"})
+_TAKING = frozenset({"suppress", "raises", "assertRaises", "assertRaisesRegex"})
+"""Context managers that take the exceptions they are given: `contextlib`'s, and those of tests."""
 
 ANYTHING = "*"
 """The name that a star import asks for."""
@@ -149,7 +151,7 @@ def _suppressed(statement: ast.With | ast.AsyncWith) -> frozenset[str]:
     names: frozenset[str] = frozenset()
     for item in statement.items:
         call = item.context_expr
-        if isinstance(call, ast.Call) and _last_name(call.func) == "suppress":
+        if isinstance(call, ast.Call) and _last_name(call.func) in _TAKING:
             names |= _exceptions(call.args)
     return names
 
@@ -272,7 +274,7 @@ def _module_names(source: Source) -> ModuleNames:
     package = package_of(source.path)
     has_walrus = ":=" in source.text
     for statement, guard in guarded(source.tree.body, nested=False):
-        for binding in _bindings(statement, guard, package):
+        for binding in bindings_of(statement, guard, package):
             if binding.name == ANYTHING and binding.imported:
                 stars.append(binding.imported)
             else:
@@ -286,7 +288,8 @@ def _in_order(several: list[Binding]) -> list[Binding]:
     return sorted(several, key=lambda b: (b.statement.lineno, b.statement.col_offset))
 
 
-def _bindings(statement: ast.stmt, guard: Guard, package: str) -> Iterator[Binding]:
+def bindings_of(statement: ast.stmt, guard: Guard, package: str) -> Iterator[Binding]:
+    """Yield what a statement binds itself; a star import binds `*`."""
     match statement:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield Binding(name, statement, guard)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -103,33 +103,47 @@ def _kind(kind: str) -> str:
 
 
 def binding_fault(call: ast.Call, function: FunctionNode, implicit: int = 0) -> str:
-    """Return why `call` does not fit `function`, an empty string where it does or may.
+    """Return why `call` does not fit `function`, an empty string where it does or may; see `call_fault`."""
+    return call_fault(call, function.name, parameters_of(function.args), implicit)
+
+
+def call_fault(call: ast.Call, name: str, parameters: Sequence[Parameter], implicit: int = 0) -> str:
+    """Return why `call` does not fit the parameters of `name`, an empty string where it does or may.
 
     `implicit` counts the leading parameters that Python passes itself (`self`, `cls`). Starred arguments may hold
     anything, so they only rule out what is wrong whatever they hold.
     """
-    parameters = parameters_of(function.args)
+    said = f"{name}{shown(tuple(replace(p, annotation=None) for p in parameters))}"
     positional = [p for p in parameters if p.kind.startswith("positional")][implicit:]
     starred = any(isinstance(argument, ast.Starred) for argument in call.args)
     unpacked = any(keyword.arg is None for keyword in call.keywords)
     given = sum(not isinstance(argument, ast.Starred) for argument in call.args)
     if given > len(positional) and not any(p.kind == "*" for p in parameters):
         several = "s" if given > 1 else ""
-        return f"{given} positional argument{several}, but {function.name}{shown(parameters)} takes {len(positional)}"
+        return f"{given} positional argument{several}, but {said} takes {len(positional)}"
     by_name = {p.name for p in parameters if p.kind in ("positional", "keyword")}
-    by_name -= {p.name for p in parameters[:implicit]}
+    by_name -= {p.name for p in parameters[:implicit] if p.kind == "positional"}
     keywords = [keyword.arg for keyword in call.keywords if keyword.arg]
     if not any(p.kind == "**" for p in parameters):
-        for name in keywords:
-            if name not in by_name:
-                return f"keyword `{name}`, which {function.name}{shown(parameters)} does not take"
-    if not starred:
-        for parameter in positional[:given]:
-            if parameter.name in keywords and parameter.kind == "positional":
-                return f"`{parameter.name}` is given twice to {function.name}{shown(parameters)}"
+        for keyword in keywords:
+            if keyword not in by_name:
+                return f"keyword `{keyword}`, which {said} does not take"
+    # What stands before the first `*x` has its place; what stands behind it fills one at least as far on.
+    for parameter in positional[:given]:
+        if parameter.name in keywords and parameter.kind == "positional":
+            return f"`{parameter.name}` is given twice to {said}"
     needed = [p for p in [*positional[given:], *(p for p in parameters if p.kind == "keyword")] if p.default is None]
     for parameter in needed:
         reached = starred and parameter.kind.startswith("positional")
         if parameter.name not in keywords and not reached and not unpacked:
-            return f"`{parameter.name}` is not given to {function.name}{shown(parameters)}"
+            return f"`{parameter.name}` is not given to {said}"
     return ""
+
+
+def read_signature(text: str) -> tuple[Parameter, ...] | None:
+    """Return the parameters of a signature as Python writes one, `(a, b, c=None)`; None where it is none."""
+    try:
+        (function,) = ast.parse(f"def f{text}: pass").body
+    except (SyntaxError, ValueError):
+        return None
+    return parameters_of(function.args) if isinstance(function, ast.FunctionDef) else None

@@ -40,6 +40,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("E5", "Checks and house rules"),
     Family("E6", "Lock and audit"),
     Family("E7", "Writing"),
+    Family("E8", "A Dockerfile and its scripts"),
     Family("W", "Warnings"),
 )
 
@@ -182,6 +183,12 @@ CODES: dict[str, Code] = {
         "Render first, or name the log.",
         (USAGE,),
     ),
+    "E128": Code(
+        "no former render to compare with",
+        "`--against` names a folder without a patch set's manifest, its Dockerfile or the run configuration.",
+        "Name a folder that `render` wrote.",
+        (USAGE,),
+    ),
     "E130": Code(
         "target path is not plain",
         "A path in the package is absolute, has `..` or `//`, or names a package root itself.",
@@ -193,6 +200,40 @@ CODES: dict[str, Code] = {
         "The path, or `--tree`, begins with a name that is not one of the target's `roots`.",
         "Correct the name, or add the root to the target.",
         (INVALID, USAGE),
+    ),
+    "E132": Code(
+        "git cannot be asked",
+        "There is no git, no repository around the workspace, or git itself fails. What changed is asked of git.",
+        "Run it in a checkout; the message has git's own words.",
+        (USAGE,),
+    ),
+    "E133": Code(
+        "no such revision",
+        "The revision names no commit of this repository, or two revisions have no common ancestor.",
+        "Name a commit, a branch or a tag. A shallow clone has only the newest commits.",
+        (USAGE,),
+    ),
+    "E134": Code(
+        "tree and image together",
+        "`--image` was given with `--tree`, or `--which` without `--image`: it is not clear what to look at.",
+        "Give one of them.",
+        (USAGE,),
+    ),
+    "E140": Code(
+        "copy of a source that no stage uses",
+        "A file of the workspace ends in the same two names as a file that a stage writes, or is nearly the same as a "
+        "source that a stage uses, and no stage uses it. Whoever edits it wonders why nothing changes. Not looked at "
+        "are folders named tests, examples or build, hidden ones, environments, and what git ignores. A stage that is "
+        "off still uses its sources.",
+        "Remove the copy or let a stage use it. One that is kept on purpose is declared at the top of the pipeline: "
+        "`waive: [{rule: E140, about: PATH, because: …}]`.",
+        (INVALID,),
+    ),
+    "E142": Code(
+        "source that git ignores",
+        "A stage uses a file that `.gitignore` excludes: the build works here, and never from a fresh clone.",
+        "Take it out of `.gitignore` and commit it, or waive it with the reason.",
+        (INVALID,),
     ),
     "E201": Code(
         "unknown parameter",
@@ -260,6 +301,12 @@ CODES: dict[str, Code] = {
         "Remove one of these needs.",
         (INVALID,),
     ),
+    "E214": Code(
+        "not exactly one of a group",
+        "Of the stages with one `one_of`, none or several are enabled, or the group has a stage's name.",
+        "Enable one of them and set `enabled: false` on the others.",
+        (INVALID,),
+    ),
     "E220": Code(
         "not a transform",
         "The file in `stages/` does not define `class Params(BaseModel)` and `transform(module, params)`.",
@@ -306,6 +353,12 @@ CODES: dict[str, Code] = {
         "a wheel that cannot be meant",
         "A name under `wheels:` is not that of a wheel, its version is none, or two stages bring one distribution.",
         "Name one wheel of each distribution, as NAME==VERSION or by a file that keeps its built name.",
+        (INVALID,),
+    ),
+    "E250": Code(
+        "a module that cannot be asked",
+        "`live:` names no file that its stage deploys, or one without a function `live()` that takes no arguments.",
+        "Name a deployed Python file, and define `live()` in it.",
         (INVALID,),
     ),
     "E301": Code(
@@ -373,6 +426,12 @@ CODES: dict[str, Code] = {
         "`wheels/` has a wheel that no stage names, or several that fit one name.",
         "Remove what is not meant, or name the file with `source:`.",
         (INVALID,),
+    ),
+    "E312": Code(
+        "copies of one package differ",
+        "The image has two folders for one package root, and they do not hold the same: which is imported, decides.",
+        "Patch both, or remove the one that is not meant.",
+        (NOT_APPLIED,),
     ),
     "E401": Code(
         "file gone",
@@ -512,10 +571,55 @@ CODES: dict[str, Code] = {
         "Do it when the container starts, not in the image.",
         (INVALID, FAILED),
     ),
+    "E506": Code(
+        "undeclared write to a package's `__init__.py`",
+        "House rule: that file runs before all that is in the package, and a second layer of patches hides there well. "
+        "The `__init__.py` of a package that the run itself brings is none of these.",
+        "Patch the module that is meant. Where the file itself is meant, declare it in the stage: "
+        "`waive: [{rule: E506, about: PACKAGE, because: …}]`.",
+        (FAILED,),
+    ),
+    "E507": Code(
+        "call does not fit",
+        "House rule: a call of a changed definition, or a call in changed code, does not bind to the signature.",
+        "Change the call, or give the definition the parameters that its callers pass.",
+        (FAILED,),
+    ),
+    "E508": Code(
+        "unknown vendor symbol",
+        "House rule: changed code takes from a compiled vendor module a name that the inventory of the target lacks.",
+        "Use a name that is there, guard the access, or enter the name under `vendor_modules` of the target.",
+        (FAILED,),
+    ),
     "E510": Code(
         "two stages write one definition",
         "Two stages change the same definition and neither needs the other, so their order is an accident.",
         "Let one of them need the other.",
+        (FAILED,),
+    ),
+    "E512": Code(
+        "edit where the code never runs",
+        "House rule: what an edit changes stands behind a gate that this target never passes, so it has no effect.",
+        "Edit the branch that this target takes, or mend the flag or the fact that decides it.",
+        (FAILED,),
+    ),
+    "E513": Code(
+        "brought, and reached by nobody",
+        "House rule: nothing reads a constant, calls a function or imports a module that the run brings.",
+        "Use it, leave it out, or waive the rule with the reason: who reaches it, and how.",
+        (FAILED,),
+    ),
+    "E514": Code(
+        "registry entry that leads nowhere",
+        "House rule: a new entry of a table names a module that is not where the other entries have theirs, or a name "
+        "that it does not define.",
+        "Let a stage deploy the module, or correct the entry.",
+        (FAILED,),
+    ),
+    "E515": Code(
+        "rests on a stage that it does not need",
+        "An edit matches code that only an earlier stage writes, and its stage does not need that one.",
+        "Add the stage to `needs`.",
         (FAILED,),
     ),
     "E520": Code(
@@ -560,6 +664,36 @@ CODES: dict[str, Code] = {
         "Give it a whole number, in quotes; leave a switch bare.",
         (FAILED,),
     ),
+    "E540": Code(
+        "engine rule broken",
+        "The engine refuses this combination of options when it starts; the message has the rule and the legal values.",
+        "Give one of the legal values.",
+        (FAILED,),
+    ),
+    "E541": Code(
+        "option or value that the server does not know",
+        "The server in the patched tree refuses an option or its value: misspelt, or the stage that brings it is off.",
+        "Correct it, or switch on the stage that brings it.",
+        (FAILED,),
+    ),
+    "E542": Code(
+        "context longer than the KV cache",
+        "By the target's figures the KV cache has too few blocks for one sequence of the context length.",
+        "Lower `--max-model-len` to the value shown, or leave the cache more memory.",
+        (FAILED,),
+    ),
+    "E543": Code(
+        "environment that cannot be taken here",
+        "A variable has a value that this device does not take, or `LD_PRELOAD` names a file that is not in the image.",
+        "Remove the variable, or enter the file in the target.",
+        (FAILED,),
+    ),
+    "E544": Code(
+        "required variable lost",
+        "A variable of the target's `required_env` is set to another value, or by none of image, Dockerfile and env.",
+        "Set it in one of them.",
+        (FAILED,),
+    ),
     "E601": Code(
         "lock cannot be read",
         "`pipeline.lock` is damaged, or of another version.",
@@ -568,7 +702,8 @@ CODES: dict[str, Code] = {
     ),
     "E602": Code(
         "not in the lock",
-        "With `--locked`: an input, a source or a definition is not the one in the lock, or there is no lock.",
+        "With `--locked`: an input, a source or a definition is not the one in the lock, a source is gone or "
+        "one too many, or there is no lock.",
         "Look at the change, then bless it with `orchestrator lock`.",
         (MISMATCH,),
     ),
@@ -602,6 +737,12 @@ CODES: dict[str, Code] = {
         "Render again; nothing in the folder is written by hand.",
         (MISMATCH,),
     ),
+    "E615": Code(
+        "log and tree disagree",
+        "The audit names other code than the tree has. The tree was changed after the run, or is not the run's.",
+        "Trust the tree: compare, then render and build again. `--audit` names another log.",
+        (MISMATCH,),
+    ),
     "E700": Code(
         "wrong usage",
         "The command line has an option or a value that the command does not take, or its output cannot be written.",
@@ -626,10 +767,114 @@ CODES: dict[str, Code] = {
         "Wait for the other one, or choose another folder with `--output`.",
         (USAGE,),
     ),
-    "W506": Code(
-        "a package's `__init__.py` is changed",
-        "House rule: that file runs before all that is in the package, and a change of it is easily overlooked.",
-        "Patch the module itself where you can, or waive it with the reason.",
+    "E801": Code(
+        "exit status lost",
+        "A command that matters fails and the build goes on: a pipe, `;`, `|| true`, `&`, `$(…)`, or no `set -e`.",
+        "Let it fail: `&&` between steps, `set -euo pipefail` in bash, `exit 1` in the branch.",
+        (FAILED,),
+    ),
+    "E802": Code(
+        "failure hidden in a Python script",
+        "An exception is caught and dropped around a step that changes files, or nobody asks whether a command failed.",
+        "Let it raise; give `check=True`.",
+        (FAILED,),
+    ),
+    "E803": Code(
+        "status that this shell does not have",
+        "`${PIPESTATUS[…]}` is asked under `sh`, Docker's default shell, which does not know it.",
+        "Use bash with pipefail, by SHELL, or do without the pipe.",
+        (FAILED,),
+    ),
+    "E810": Code(
+        "source not there",
+        "A file that a build step needs is not in the build context, or not in the image at that point.",
+        "Correct the path; it counts from the top of the build context.",
+        (FAILED,),
+    ),
+    "E811": Code(
+        "source left out of the build context",
+        "The file is in the folder, and `.dockerignore` leaves it out.",
+        "Take it back with a line that begins with `!`, behind the one that leaves it out.",
+        (FAILED,),
+    ),
+    "E812": Code(
+        "source behind a link",
+        "A link leads out of the build context or to nothing, so the builder does not find what it stands for.",
+        "Put a copy of the file in its place.",
+        (FAILED,),
+    ),
+    "E813": Code(
+        "relative path in the wrong working directory",
+        "A relative path is looked for in the working directory in force, and is not there.",
+        "Name it by its full path, or relative to the script.",
+        (FAILED,),
+    ),
+    "E820": Code(
+        "not for the image's Python",
+        "A script, or a file that is deployed, does not parse for the Python of the image.",
+        "Use only syntax that this version knows.",
+        (FAILED,),
+    ),
+    "E821": Code(
+        "not readable as shell",
+        "A script or a RUN breaks the rules of the shell.",
+        "Correct it at the place shown.",
+        (FAILED,),
+    ),
+    "E822": Code(
+        "not readable as a Dockerfile",
+        "A line is no instruction, or one has no end or nothing to say.",
+        "Correct it at the place shown.",
+        (FAILED,),
+    ),
+    "E830": Code(
+        "replacement that a missing anchor does not stop",
+        "A script or `sed -i` replaces text, and succeeds where the text is not found.",
+        "Count the matches before and fail, or look for the new text afterwards.",
+        (FAILED,),
+    ),
+    "E831": Code(
+        "patch that may do nothing or the wrong thing",
+        "`patch` with fuzz edits another place; `git apply` in a subfolder of a repository does nothing; both succeed.",
+        "Give `--fuzz=0`; run `git apply` at the top of the repository.",
+        (FAILED,),
+    ),
+    "E832": Code(
+        "marker that proves nothing",
+        "A text is taken for a sign that the patch is in, and the original has it too.",
+        "Ask for text that only the patched file has, or compare digests.",
+        (FAILED,),
+    ),
+    "E833": Code(
+        "copy over an earlier patch",
+        "A whole file is copied over one that an earlier step has changed.",
+        "Copy first and edit afterwards, or bring both into one file.",
+        (FAILED,),
+    ),
+    "E834": Code(
+        "package installed after its patches",
+        "A package is installed, or may be, after patches of it were applied.",
+        "Install before the patches, or not at all.",
+        (FAILED,),
+    ),
+    "E835": Code(
+        "table entry without its module",
+        "An entry `name → (module, class)` is added, and no step puts the module into the image.",
+        "Copy the module, or remove the entry.",
+        (FAILED,),
+    ),
+    "W141": Code(
+        "file that nothing uses",
+        "A file lies in `kernels/`, `stages/` or `templates/`, or beside files of its kind that stages use, and no "
+        "stage uses it, nor does anything that a stage uses import or include it. With `render --locked` it is one "
+        "more than the lock has, and an error (E602).",
+        "Let a stage use it, remove it, or waive it with the reason at the top of the pipeline.",
+        (OK,),
+    ),
+    "W142": Code(
+        "source that git does not track",
+        "A stage uses a file that is not committed: the build works here, and not from a fresh clone.",
+        "Commit it.",
         (OK,),
     ),
     "W520": Code(
@@ -644,10 +889,71 @@ CODES: dict[str, Code] = {
         "Read the evidence and decide.",
         (OK,),
     ),
+    "W540": Code(
+        "option without effect",
+        "The engine in the patched tree overrides the option; the place that does so is named.",
+        "Leave the option out, or patch that place.",
+        (OK,),
+    ),
+    "W541": Code(
+        "variable that nothing reads",
+        "No string of the patched tree names the variable, and nothing of the target's `read_env` reads it.",
+        "Correct its name, remove it, or enter its reader in the target.",
+        (OK,),
+    ),
+    "W542": Code(
+        "variable set twice",
+        "Two of image, Dockerfile and run configuration set a variable to different values; the later one wins.",
+        "Set it in one place.",
+        (OK,),
+    ),
     "W602": Code(
         "not in the lock",
         "As E602, without `--locked`: the run goes on and says what nobody has blessed yet.",
         "Look at the change, then bless it with `orchestrator lock`.",
+        (OK,),
+    ),
+    "W811": Code(
+        "source that git does not have",
+        "A source is untracked or ignored by git: the build works here, and not from a fresh clone.",
+        "Commit it, or fetch it in the build.",
+        (OK,),
+    ),
+    "W812": Code(
+        "copy of a deployed module",
+        "Several files of the folder are one module, and only one of them goes into the image.",
+        "Remove the others: changes in them have no effect.",
+        (OK,),
+    ),
+    "W813": Code(
+        "a package's `__init__.py` is patched",
+        "What is added there runs before all that is in the package, and is easily overlooked.",
+        "Patch the module that is meant.",
+        (OK,),
+    ),
+    "W814": Code(
+        "network between the patches",
+        "A step among the patches fetches something that may be another thing tomorrow.",
+        "Bring it in the build context, or fetch it by digest.",
+        (OK,),
+    ),
+    "W815": Code(
+        "number of files typed by hand",
+        "A script compares a number of files with a literal; a number does not say which file is missing.",
+        "Compare names and digests with a list that a program wrote.",
+        (OK,),
+    ),
+    "W816": Code(
+        "base not pinned",
+        "FROM names a tag, which may be another image tomorrow. A note where the build checks the originals by digest.",
+        "Add the digest of the image.",
+        (OK,),
+    ),
+    "W890": Code(
+        "cannot be known",
+        "A script comes from the base image, a value is open, a version is not said, a workspace holds too many files: "
+        "this part was not looked at.",
+        "Say it on the command line, or bring the file in the build context.",
         (OK,),
     ),
 }
@@ -684,5 +990,9 @@ INSTALLER_CODES: dict[str, InstallerCode] = {
     "COMPILE": InstallerCode("A written file does not compile.", "Correct the stage that writes it."),
     "WRITE": InstallerCode("A file could not be written, or is not what was written.", "Check space and permissions."),
     "UNDO": InstallerCode("A failed install could not be taken back.", "Do not use this image."),
+    "LIVE": InstallerCode(
+        "A module that `live` would ask is not as the patch set has it, or does not answer.",
+        "Install the patch set, or correct the stage that deploys it.",
+    ),
     "LEFTOVER": InstallerCode("A temporary file could not be removed.", "Remove it; the patch set is in."),
 }

@@ -15,6 +15,7 @@ import structlog
 
 from orchestrator.core.diagnostics import Diagnostic, Place
 from orchestrator.core.digest import canonical_json, digest_data
+from orchestrator.emit.memory import memory_records
 from orchestrator.emit.records import artefact_record, finding_record, patchset_record, stage_record
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def audit_lines(run: Run, patchset: Mapping[str, Any], circumstances: Circumstan
         write(stage_record(result, run.final.get(result.id, ())))
     for name, content in sorted(run.artefacts.items()):
         write(artefact_record(name, content))
+    for record in memory_records(run):
+        write(record)
     for found in (*run.plan.warnings, *run.findings):
         write(finding_record(found))
     write(patchset_record(run, patchset))

@@ -9,22 +9,27 @@ from orchestrator.core.digest import digest
 from orchestrator.emit.audit import audit_lines
 from orchestrator.emit.manifest import Manifest, Step, WheelEntry
 from orchestrator.emit.patches import patch_of
+from orchestrator.emit.report.gathering import report_of
+from orchestrator.emit.report.markdown import markdown_of
+from orchestrator.emit.report.page import page_of
+from orchestrator.engine.claims import BUILD_TEMPLATES
 from orchestrator.engine.outcome import AlreadyApplied, Applied, outcome_name
 from orchestrator.engine.templates import compile_jinja, render_template
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from orchestrator.emit.audit import Circumstances
+    from orchestrator.emit.report.gathering import Surroundings
     from orchestrator.engine.outcome import Run, StageResult
 
-DOCKERFILE = "templates/Dockerfile.j2"
-DOCKERIGNORE = "templates/dockerignore.j2"
+DOCKERFILE, DOCKERIGNORE = BUILD_TEMPLATES
 LOG, INNER_LOG = "audit.jsonl", "patchset/audit.jsonl"
+PAGE, MARKDOWN = "report.html", "report.md"
 
 
-def build_files(run: Run, circumstances: Circumstances) -> dict[str, bytes]:
-    """Return the files of `build/` for a run without errors.
+def build_files(run: Run, circumstances: Circumstances, around: Surroundings | None = None) -> dict[str, bytes]:
+    """Return the files of `build/` for a run without errors; `around` is what only the reports need.
 
     Dockerfile and `.dockerignore` come from the workspace's own templates; raises `Rejected` where these are
     missing or do not render.
@@ -37,10 +42,11 @@ def build_files(run: Run, circumstances: Circumstances) -> dict[str, bytes]:
         **{f"patches/{name}": content for name, content in stage_patches(run).items()},
     }
     for name, content in run.artefacts.items():
-        if name in {*files, LOG, "patches", "patchset"}:
+        if name in {*files, LOG, PAGE, MARKDOWN, "patches", "patchset"}:
             message = f"a stage renders '{name}', which is a file of every build"
             raise Rejected(Diagnostic("E233", message, help="Give the artefact another name."))
         files[name] = content
+    files |= reports(run, files, manifest.patchset, around)
     emitted = {name: digest(content) for name, content in sorted(files.items()) if name != INNER_LOG}
     patchset = {"patchset_digest": manifest.patchset, "emitted": emitted}
     return {
@@ -48,6 +54,15 @@ def build_files(run: Run, circumstances: Circumstances) -> dict[str, bytes]:
         LOG: audit_lines(run, patchset, circumstances),
         INNER_LOG: audit_lines(run, patchset, None),
     }
+
+
+def reports(
+    run: Run, files: Mapping[str, bytes], patchset_digest: str, around: Surroundings | None
+) -> dict[str, bytes]:
+    """Return the reports of a run whose build folder holds `files`, by name."""
+    emitted = {name: content for name, content in files.items() if name != INNER_LOG}
+    report = report_of(run, emitted, patchset_digest, around)
+    return {PAGE: page_of(report), MARKDOWN: markdown_of(report)}
 
 
 def stage_patches(run: Run) -> dict[str, bytes]:
@@ -65,7 +80,9 @@ def manifest_of(run: Run) -> Manifest:
     steps = []
     for result in run.results:
         tree = tree.with_files(result.after)
-        steps.append(Step(result.id, outcome_name(result.outcome), tree, _files(result), tuple(_wheels(result))))
+        live = result.planned.stage.live if result.in_effect else None
+        word = outcome_name(result.outcome)
+        steps.append(Step(result.id, word, tree, _files(result), tuple(_wheels(result)), live))
     return Manifest.of(run.plan.name, target.image.python, target.roots, run.installed, steps)
 
 

@@ -24,6 +24,7 @@ class Step:
 
     `files` are package paths; the stage's image of each is what `tree` holds. A stage that found its edits applied
     already names its files too, a stage that was skipped names none. Its wheels are installed before the first edit.
+    `live` is the one of its files that can be asked in the image what is in use, if it has one.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Step:
     tree: Mapping[str, bytes]
     files: frozenset[str]
     wheels: tuple[WheelEntry, ...] = ()
+    live: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Manifest(patchset.Manifest):
                 )
                 for path in sorted(images)
             ),
-            stages=tuple(StageEntry(step.id, step.outcome, tuple(sorted(step.files))) for step in done),
+            stages=tuple(StageEntry(step.id, step.outcome, tuple(sorted(step.files)), step.live) for step in done),
             wheels=tuple(wheel for step in done for wheel in step.wheels),
         )
         faults = list(made.faults())

@@ -6,12 +6,13 @@ nothing of this project.
 
     patchset.py install    install the wheels, check every original, write, check again, renew the bytecode
     patchset.py verify     say per stage, wheel and file: applied, original, changed, missing; writes nothing
+    patchset.py live       ask the modules that the patch set names for it which path each operation takes now
 
 Wheels are installed by the running interpreter's own pip, without network and dependencies, once all that can be
 known before is known to be right. pip undoes its own failures; what it has installed stays if something fails later.
 
-Exit codes: 0 fine; 1 refused, nothing changed; 2 usage; for `verify` also 4 not or only partly applied and
-6 the manifest is damaged.
+Exit codes: 0 fine; 1 refused, nothing changed, or for `live` a module does not answer; 2 usage; for `verify` and `live`
+also 4 not or only partly applied and 6 the manifest is damaged.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import re
 import stat
 import subprocess
 import sys
+import types
 import warnings
 import zipfile
 from dataclasses import dataclass
@@ -108,11 +110,20 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class StageEntry:
-    """One stage: its id, the outcome of its run, and the names of the files it stands in."""
+    """One stage: its id, the outcome of its run, and the names of the files it stands in.
+
+    `live` names the one of them that can be asked what is in use; stages without one have no such key in the manifest.
+    """
 
     id: str
     outcome: str
     files: tuple[str, ...]
+    live: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return the plain data of this entry."""
+        named = {} if self.live is None else {"live": self.live}
+        return {"id": self.id, "outcome": self.outcome, "files": list(self.files), **named}
 
 
 @dataclass(frozen=True)
@@ -172,7 +183,7 @@ class Manifest:
                 }
                 for entry in self.files
             ],
-            "stages": [{"id": s.id, "outcome": s.outcome, "files": list(s.files)} for s in self.stages],
+            "stages": [stage.record() for stage in self.stages],
             "wheels": [wheel.record() for wheel in self.wheels],
         }
 
@@ -218,6 +229,9 @@ def _stage_faults(manifest: Manifest) -> Iterator[str]:
     by_file = [(image.stage, entry.name) for entry in manifest.files for image in entry.images]
     if len({stage.id for stage in manifest.stages}) < len(manifest.stages):
         yield "a stage is listed twice"
+    for stage in manifest.stages:
+        if stage.live is not None and stage.live not in stage.files:
+            yield f"stage {stage.id} would have {stage.live} asked, which is none of its files"
     if sorted(by_stage) != sorted(by_file):
         strays = sorted(f"{name} ({stage})" for stage, name in set(by_stage) ^ set(by_file))
         yield f"stages and files disagree about {', '.join(strays) or 'a name that is listed twice'}"
@@ -266,7 +280,12 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
                 for item in data["files"]
             ),
             stages=tuple(
-                StageEntry(_text(item["id"]), _text(item["outcome"]), tuple(map(_text, item["files"])))
+                StageEntry(
+                    id=_text(item["id"]),
+                    outcome=_text(item["outcome"]),
+                    files=tuple(map(_text, item["files"])),
+                    live=_text(item["live"]) if "live" in item else None,
+                )
                 for item in data["stages"]
             ),
             wheels=tuple(
@@ -1071,6 +1090,79 @@ def table(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+# ---------------------------------------------------------------------------------------------- live
+
+
+def live(manifest_path: Path, prefix: str) -> dict[str, Any]:
+    """Return what the modules say that the patch set names for it; raises Refused where the manifest is damaged.
+
+    Each is loaded by its path, apart from its package, and only if it is the file that the patch set has: its function
+    `live()` returns mappings of `operation`, `path` and `reason` to texts.
+    """
+    manifest = read_manifest(manifest_path)
+    roots, missing = find_roots(manifest, prefix)
+    asked = {stage.live for stage in manifest.stages if stage.live is not None}
+    entries = [entry for entry in manifest.files if entry.name in asked]
+    findings = [judge(entry, root) for root in roots for entry in entries if entry.root == root.name]
+    wanted = {name.split("/")[0] for name in asked}
+    absent = [problem for problem in missing if problem.path in wanted]
+    problems = []
+    rows: list[dict[str, str]] = []
+    for finding in {finding.real: finding for finding in findings}.values():
+        if finding.state != "applied":
+            why = finding.why or f"is {finding.state}"
+            absent.append(Problem("LIVE", str(finding.real), f"{why}, so it is not asked", "install the patch set"))
+            continue
+        try:
+            rows += [row for row in _answers(finding.real) if row not in rows]
+        except Exception as error:  # noqa: BLE001 - whatever code of the image may raise
+            what = f"does not answer ({type(error).__name__}: {error})"
+            problems.append(Problem("LIVE", str(finding.real), what, "correct the stage that deploys it"))
+    return {
+        "version": VERSION,
+        "name": manifest.name,
+        "patchset": manifest.patchset,
+        "applied": not absent,
+        "answered": not problems,
+        "asked": sorted(asked),
+        "problems": [str(problem) for problem in absent + problems],
+        "operations": rows,
+    }
+
+
+def _answers(path: Path) -> list[dict[str, str]]:
+    """Run the module at `path` by itself and return what its `live()` says; raises what it raises, or TypeError.
+
+    Its bytecode is passed over: nothing says that it was made from this source.
+    """
+    code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    module = types.ModuleType(f"_patchset_live_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # what it prints is not the report
+            exec(code, module.__dict__)  # noqa: S102 - the file is the one that the patch set brought
+            found = module.live()
+    except SystemExit as error:
+        raise RuntimeError(f"it ended the program: exit({error.code!r})") from error
+    finally:
+        sys.dont_write_bytecode = written
+        del sys.modules[module.__name__]
+    return [{key: _text(row[key]) for key in ("operation", "path", "reason")} for row in found]
+
+
+def live_table(report: Mapping[str, Any]) -> list[str]:
+    """Return the report of `live` as lines for people."""
+    rows = [("operation", "path", "reason")]
+    rows += [(row["operation"], row["path"], row["reason"]) for row in report["operations"]]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    lines = [f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}" for row in rows] if len(rows) > 1 else []
+    if not report["asked"]:
+        lines.append("no stage of this patch set brings a module that can be asked")
+    return [*report["problems"], *lines]
+
+
 # ---------------------------------------------------------------------------------------------- command line
 
 
@@ -1083,7 +1175,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("install", parents=[common], help="check every original, write, check again")
     inspect = commands.add_parser("verify", parents=[common], help="say what is in; writes nothing")
-    inspect.add_argument("--json", action="store_true", help="print the report as JSON")
+    ask = commands.add_parser("live", parents=[common], help="say which path each operation takes now")
+    for command in (inspect, ask):
+        command.add_argument("--json", action="store_true", help="print the report as JSON")
     return parser.parse_args(argv)
 
 
@@ -1097,6 +1191,10 @@ def main(argv: Sequence[str]) -> int:
         if arguments.command == "install":
             lines = install(arguments.manifest, prefix)
             code = OK
+        elif arguments.command == "live":
+            report = live(arguments.manifest, prefix)
+            lines = [json.dumps(report, indent=2, sort_keys=True)] if arguments.json else live_table(report)
+            code = NOT_APPLIED if not report["applied"] else OK if report["answered"] else REFUSED
         else:
             report = verify(arguments.manifest, prefix)
             lines = [json.dumps(report, indent=2, sort_keys=True)] if arguments.json else table(report)

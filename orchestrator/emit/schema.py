@@ -35,9 +35,9 @@ def pipeline_schema() -> Schema:
 def target_schema() -> Schema:
     """Return the schema of a target file. One that `extends` another need not repeat what that says."""
     schema = draft7(Target)
-    required = schema.pop("required")
-    image = schema["definitions"]["Image"]
-    whole = {"required": required, "properties": {"image": {"required": image.pop("required")}}}
+    sections = {"image": "Image", "server": "Server"}  # merged key by key, so each file may give a part
+    parts = {key: {"required": schema["definitions"][model].pop("required")} for key, model in sections.items()}
+    whole = {"required": schema.pop("required"), "properties": parts}
     return {**schema, "if": {"not": {"required": ["extends"]}}, "then": whole}
 
 

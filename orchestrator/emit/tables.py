@@ -64,3 +64,17 @@ def states_table(rows: Iterable[tuple[str, str, str]]) -> Table:
     for stage, state, detail in rows:
         table.add_row(stage, state, detail)
     return table
+
+
+def reach_table(records: Iterable[Mapping[str, Any]]) -> Table:
+    """Return the table of `plan --touched-by`: stage, why, and what of it is reached."""
+    table = Table(show_edge=False, pad_edge=False, header_style="bold")
+    table.add_column("stage", no_wrap=True)
+    for name in ("why", "edits", "files and artefacts"):
+        table.add_column(name)
+    for record in records:
+        if record.get("event") == "touched":
+            edits = ", ".join(map(str, record["edits"])) or "-"
+            reached = "\n".join([*record["files"], *record["artefacts"]]) or "-"
+            table.add_row(record["stage"], "\n".join(record["reasons"]), edits, reached)
+    return table

@@ -67,7 +67,7 @@ def _attempt_code(stage: PlannedStage, ground: Ground) -> Attempt:
             break  # later edits of the stage may rest on these
     if not tried.faults:
         for deploy in stage.deploys:
-            _deploy(deploy, ground, tried)
+            _deploy(deploy, stage, ground, tried)
     if not tried.faults:
         _refuse_mix(stage, tried)
     return tried
@@ -210,14 +210,18 @@ def _changed_definitions(before: Source, after: Source) -> set[Definition]:
     }
 
 
-def _deploy(deploy: PlannedDeploy, ground: Ground, tried: Attempt) -> None:
+def _deploy(deploy: PlannedDeploy, stage: PlannedStage, ground: Ground, tried: Attempt) -> None:
     name = f"file {deploy.to}"
+    if deploy.to in tried.written or sum(other.to == deploy.to for other in stage.deploys) > 1:
+        message = f"the stage writes {deploy.to} twice, so one of the two is lost"
+        help_ = "Deploy one file to a place, and leave edits of it to a later stage that needs this one."
+        tried.faults.append(Diagnostic("E417", message, deploy.place, help_))
+        return
     current = tried.written.get(deploy.to, ground.tree.get(deploy.to))
     definition = Definition(deploy.to, FILE)
     writer = next((stage for d, stage in ground.writers.items() if d.file == deploy.to), None)
-    if current == deploy.content:
-        if writer is None:
-            tried.present.append(name)
+    if current == deploy.content and writer is None:
+        tried.present.append(name)
         return
     if current is not None and deploy.replaces is None:
         by = f"; stage '{writer}' wrote it" if writer else ""

@@ -197,5 +197,5 @@ def _code_keys(data: Mapping[str, Any]) -> frozenset[str]:
     for tag, models in _TAGGED.items():
         model = models.get(str(data.get(tag)))
         if model is not None:
-            return code_fields(model)
+            return frozenset(code_fields(model))
     return frozenset()

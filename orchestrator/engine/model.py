@@ -73,6 +73,14 @@ class Waiver(Model):
     about: Annotated[str | None, Field(description="only findings whose message has this text")] = None
 
 
+class WorkspaceWaiver(Model):
+    """A finding about the workspace, not about a stage, that is right as it is, and why."""
+
+    rule: Annotated[str, Field(pattern=r"^[EW]14\d$", description="code of the finding: E140, E142, W141 or W142")]
+    because: Because
+    about: Annotated[str | None, Field(description="only findings whose message has this text, such as a path")] = None
+
+
 class Stage(Model):
     """One node of the DAG."""
 
@@ -87,6 +95,10 @@ class Stage(Model):
         Field(description="stages that come first if they are on: order alone, so switching one off skips nothing"),
     ] = []
     enabled: Annotated[bool, Field(description="a value or `${params.x}`")] = True
+    one_of: Annotated[
+        StageId | None,
+        Field(description="group of stages of which exactly one is enabled; `needs` and `after` may name the group"),
+    ] = None
     when: Annotated[
         list[AnyCheck] | None, Field(min_length=1, description="checks on the tree that reaches the stage")
     ] = None
@@ -96,6 +108,10 @@ class Stage(Model):
         list[Wheel], Field(description="wheels to install first, by the image's own pip, without network")
     ] = []
     render: Annotated[list[Render], Field(description="artefacts made from templates")] = []
+    live: Annotated[
+        TargetPath | None,
+        Field(description="a file of `deploy` with a function `live()`: `patchset.py live` asks it what is in use"),
+    ] = None
     provides: Annotated[Provides, Field(description="what the stage brings to the run configuration")] = Provides()
     pre: Annotated[list[AnyCheck], Field(description="checks on the tree that the stage meets")] = []
     post: Annotated[
@@ -132,3 +148,6 @@ class Pipeline(Model):
         dict[str, dict[str, Scalar | list[Scalar]]], Field(description="name → parameters it changes")
     ] = {}
     stages: Annotated[list[Stage], Field(min_length=1, description="what is applied; `needs` gives the order")]
+    waive: Annotated[
+        list[WorkspaceWaiver], Field(description="findings about the workspace that are right, with reasons")
+    ] = []

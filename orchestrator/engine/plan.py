@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from orchestrator.checks.house.parses import fault_of_compiling
+from orchestrator.checks.serving.facts import Serving
 from orchestrator.checks.view import Facts
 from orchestrator.code.edits import Assign, Delete, Import, Insert, Replace, ScopedEdit, Transform
 from orchestrator.code.holes import shown
@@ -22,14 +23,16 @@ from orchestrator.code.template import compile_template
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity, did_you_mean
 from orchestrator.core.digest import digest, digest_data
 from orchestrator.engine.graph import ancestors, order
+from orchestrator.engine.groups import chosen
 from orchestrator.engine.load import explained
+from orchestrator.engine.serving import serving_facts
 from orchestrator.engine.templates import compile_jinja
 from orchestrator.engine.wheels import PlannedWheel
 from orchestrator.spec.edits import AssignEdit, DeleteEdit, ImportEdit, InsertEdit, ReplaceEdit, TransformEdit
 from orchestrator.spec.pins import pin, wheel_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import CodeType
 
     from orchestrator.checks.base import Check
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from orchestrator.code.template import Template
     from orchestrator.code.transforms import LoadedTransform
     from orchestrator.engine.load import Loaded, Read
-    from orchestrator.engine.model import Stage
+    from orchestrator.engine.model import Stage, WorkspaceWaiver
     from orchestrator.spec.edits import AnyEdit
     from orchestrator.spec.target import Target
 
@@ -110,6 +113,8 @@ class Plan:
     """Workspace file → digest: templates, deployed files, transforms."""
     read: Callable[[str], bytes]
     warnings: tuple[Diagnostic, ...] = ()
+    waive: tuple[WorkspaceWaiver, ...] = ()
+    """What the pipeline declares about its workspace."""
 
     @property
     def digest(self) -> str:
@@ -119,7 +124,7 @@ class Plan:
 
 def make_plan(loaded: Loaded, read: Read) -> Plan:
     """Return the plan of a loaded pipeline; raise `Rejected` with every fault found."""
-    stages = loaded.pipeline.stages
+    stages = chosen(loaded.pipeline.stages, loaded.place)
     ids = order(stages, loaded.place)
     index = {stage.id: i for i, stage in enumerate(stages)}
     compiler = _Compiler(loaded, read)
@@ -134,27 +139,34 @@ def make_plan(loaded: Loaded, read: Read) -> Plan:
     return Plan(
         name=loaded.pipeline.name,
         target=loaded.target,
-        facts=facts_of(loaded.target, loaded.values),
+        facts=facts_of(loaded.target, loaded.values, serving_facts(loaded, read)),
         values=loaded.values,
         stages=tuple(planned[id_] for id_ in ids),
         ancestors=ancestors(stages),
         sources=compiler.sources,
         read=read,
         warnings=tuple(compiler.found),
+        waive=tuple(loaded.pipeline.waive),
     )
 
 
-def facts_of(target: Target, values: Mapping[str, Any]) -> Facts:
-    """Return what checks and house rules need of a target."""
+def facts_of(target: Target, values: Mapping[str, Any], serving: Serving | None = None) -> Facts:
+    """Return what checks and house rules need of a target; `serving` is what a run configuration is judged by."""
     major, minor = target.image.python.split(".")
     return Facts(
         python=(int(major), int(minor)),
         roots={root: tuple(paths) for root, paths in target.roots.items()},
         packages=frozenset(target.packages),
         vendor_modules={name: tuple(names) for name, names in target.vendor_modules.items()},
+        vendor_signatures={
+            module: {name: signature for name, signature in names.items() if signature}
+            for module, names in target.vendor_modules.items()
+            if isinstance(names, dict)
+        },
         constants=dict(target.constants),
         mounts=tuple(target.mounts),
         values=dict(values),
+        serving=serving or Serving(),
     )
 
 
@@ -175,6 +187,7 @@ class _Compiler:
         deploys = [self.deploy(index, i, stage) for i in range(len(stage.deploy))]
         renders = [self.render(index, i, stage) for i in range(len(stage.render))]
         wheels = [self.wheel(index, i, stage) for i in range(len(stage.wheels))]
+        self.live(index, stage, deploys)
         self.patterns_of_checks(index, stage)
         unknown = self.loaded.target.unknown()
         self.found[here:] = [explained(d, unknown).in_stage(stage.id) for d in self.found[here:]]
@@ -304,6 +317,22 @@ class _Compiler:
             )
         return planned
 
+    def live(self, index: int, stage: Stage, deploys: Iterable[PlannedDeploy | None]) -> None:
+        """Check that the module that is to be asked in the image is one that the stage deploys, and answers."""
+        if stage.live is None:
+            return
+        names = [deploy.to for deploy in stage.deploy]
+        here = next((deploy for deploy in deploys if deploy and deploy.to == stage.live), None)
+        if stage.live not in names:
+            message = f"`live: {stage.live}` is no file that this stage deploys"
+            help_ = did_you_mean(stage.live, names)
+        elif here is not None and not _answers_live(here.tree):
+            message = f"'{here.source}' has no function `live()` at its top level that can be called without arguments"
+            help_ = "Define it; it returns mappings of operation, path and reason to texts."
+        else:
+            return
+        self.found.append(Diagnostic("E250", message, self.loaded.place(index, "live"), help=help_))
+
     def source(self, path: str, place: Place, missing: str = "E120") -> bytes:
         try:
             content = self.read_file(path)
@@ -347,15 +376,15 @@ class _Compiler:
         from orchestrator.spec.model import code_fields  # noqa: PLC0415 - beside its only use
 
         dumped = check.model_dump(by_alias=True, exclude_none=True)
-        for field in sorted(code_fields(type(check))):
+        for field, form in sorted(code_fields(type(check)).items()):
             text = dumped.get(field)
             if isinstance(text, str):
                 try:
-                    compile_pattern(text, self.loaded.values)
+                    compile_pattern(form.replace("{}", text), self.loaded.values)
                 except Rejected as error:
                     yield from (d.at(self.loaded.place(*path, field)) for d in error.diagnostics)
 
-    def checks_name_stages(self, stages: list[Stage], ids: set[str]) -> None:
+    def checks_name_stages(self, stages: Sequence[Stage], ids: set[str]) -> None:
         for index, stage in enumerate(stages):
             for i, check in enumerate(stage.post):
                 if check.until is not None and check.until not in ids:
@@ -406,6 +435,15 @@ def _only_imports(nodes: Iterable[Any], place: Place) -> None:
     if not all(isinstance(node, ast.Import | ast.ImportFrom) for node in nodes):
         help_ = "Write `import x` or `from x import y`; other code goes into `op: insert`."
         raise Rejected(Diagnostic("E206", "not an import statement", place, help=help_))
+
+
+def _answers_live(tree: ast.Module | None) -> bool:
+    """Return whether a module, None where a file is none, defines `live()` so that it can be called."""
+    for node in tree.body if tree else ():
+        if isinstance(node, ast.FunctionDef) and node.name == "live":
+            positional = len(node.args.posonlyargs) + len(node.args.args) - len(node.args.defaults)
+            return not positional and all(default is not None for default in node.args.kw_defaults)
+    return False
 
 
 def _wrong_params(

@@ -14,7 +14,7 @@ from orchestrator.checks.verdict import Status
 from orchestrator.checks.view import Sources, View
 from orchestrator.code.scopes import FILE
 from orchestrator.code.source import Source
-from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity
+from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity, errors
 from orchestrator.engine.attempt import attempt
 from orchestrator.engine.ground import Ground
 from orchestrator.engine.images import image, links
@@ -30,6 +30,7 @@ from orchestrator.engine.outcome import (
     StageResult,
     outcome_name,
 )
+from orchestrator.engine.rests import authors_after, rested_on, undeclared, would_have_written
 from orchestrator.engine.templates import render_template
 from orchestrator.engine.verdicts import Verdicts
 from orchestrator.engine.wheels import edited_files
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from orchestrator.engine.lock import Chain, Lock
     from orchestrator.engine.outcome import CheckRole
     from orchestrator.engine.plan import Plan, PlannedStage
+    from orchestrator.engine.rests import Authors
 
 
 def run(plan: Plan, base: Tree, lock: Lock | None = None, chain: Chain | None = None) -> Run:
@@ -95,6 +97,8 @@ class _Fold:
         self.sources = Sources()
         self.artefacts: dict[str, bytes] = {}
         self.writers: dict[Definition, str] = {}
+        self.authors: Authors = {}
+        self.rests: dict[str, set[str]] = {}
         self.results: dict[str, StageResult] = {}
         self.verdicts = Verdicts()
         self.schemas: dict[str, Check] = {}
@@ -118,7 +122,11 @@ class _Fold:
         ground = Ground(self.tree, self.installed, self.sources, self.chain, self.writers, self.targets)
         tried = attempt(planned, ground)
         if tried.faults:
-            return self.failed(planned, tried, tried.faults, gates)
+            others = [(s, self.results.get(s.id)) for s in self.plan.stages if s.id != planned.id]
+            absent = [(s, r) for s, r in others if r is None or isinstance(r.outcome, Skipped)]
+            return self.failed(
+                planned, tried, [would_have_written(d, planned, absent, ground) for d in tried.faults], gates
+            )
         try:
             artefacts = self.rendered(planned)
         except Rejected as error:
@@ -160,11 +168,8 @@ class _Fold:
         post = tuple(self.roles(planned, before, after))
         judged = (*gates, *pre, *post, *self.judged("post", self.implied(planned), after))
         faults = [_check_fault("E520", "pre-check", planned, j) for j in pre if not j.verdict.holds]
-        faults += [
-            _check_fault("E521", "post-check", planned, j)
-            for j in judged
-            if j.role not in {"when", "pre"} and not j.verdict.holds
-        ]
+        failed = [j for j in judged if j.role not in {"when", "pre"} and not j.verdict.holds]
+        faults += [d for j in failed for d in _faults("E521", "post-check", planned, j)]
         if faults:
             return self.failed(planned, tried, faults, judged)
         added = links(planned.id, tried, ground)
@@ -261,6 +266,8 @@ class _Fold:
     # --- the end ---
 
     def take(self, result: StageResult) -> None:
+        self.rests[result.id] = rested_on(result.planned, result, self.authors, self.installed, self.sources)
+        self.authors = authors_after(self.authors, result, self.sources)
         self.results[result.id] = result
         self.tree = self.tree.with_roots(result.roots).with_files(result.after)
         self.installed = self.installed.with_roots(result.roots)
@@ -276,7 +283,13 @@ class _Fold:
                 findings.extend(self.lost(result, j) for j in final[id_] if not j.verdict.holds)
         touched = frozenset(self.tree.changed_since(self.installed))
         findings.extend(self.house_rules(touched))
-        findings.extend(unordered_writers(list(self.results.values()), self.plan.ancestors))
+        results = list(self.results.values())
+        resting = [(other, id_) for id_, others in self.rests.items() for other in others]
+        edges = [
+            *undeclared(self.rests, results, self.plan.ancestors),
+            *unordered_writers(results, self.plan.ancestors, resting),
+        ]
+        findings.extend(_waived(found, [self.results[found.stage]]) for found in edges)
         return Run(
             self.plan,
             self.base,
@@ -307,24 +320,48 @@ class _Fold:
         return dataclasses.replace(fault, message=message, help=help_)
 
     def house_rules(self, touched: frozenset[str]) -> Iterator[Diagnostic]:
-        for found in judge_house_rules(self.view(), touched):
+        deployed = {d.to: d.content for r in self.results.values() if r.in_effect for d in r.planned.deploys}
+        asked = frozenset(r.planned.stage.live for r in self.results.values() if r.in_effect and r.planned.stage.live)
+        for found in map(self.deployed_elsewhere, judge_house_rules(self.view(), touched, deployed, asked)):
             file = found.place.file if found.place else ""
+            author = self.author(found.place)
             stages = [r for r in self.results.values() if file in r.after]
-            waiver = next(
-                (
-                    waiver
-                    for r in stages
-                    for waiver in r.planned.stage.waive
-                    if waiver.rule == found.code and (waiver.about is None or waiver.about in found.message)
-                ),
-                None,
-            )
-            by = stages[-1].id if stages else ""
-            if waiver:
-                notes = (*found.notes, f"waived: {waiver.because}")
-                yield dataclasses.replace(found, severity=Severity.NOTE, notes=notes, stage=by)
-            else:
-                yield found.in_stage(by)
+            yield _waived(found, sorted(stages, key=lambda result: result.id == author))
+
+    def author(self, place: Place | None) -> str:
+        """Return the stage that wrote a line of the final tree, empty where none did."""
+        lines = self.authors.get(place.file, ()) if place and place.line else ()
+        return lines[place.line - 1] if place and 1 <= place.line <= len(lines) else ""
+
+    def deployed_elsewhere(self, found: Diagnostic) -> Diagnostic:
+        """Note of a module that is missing which stage would deploy it, were it not off."""
+        for result in self.results.values() if found.code in {"E502", "E514"} else ():
+            if not isinstance(result.outcome, Skipped):
+                continue
+            for deploy in result.planned.deploys:
+                names = {deploy.to, f"`{deploy.to.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}`"}
+                if any(name in found.message for name in names):
+                    note = f"stage '{result.id}', which is off ({result.outcome.reason}), deploys it"
+                    return dataclasses.replace(found, notes=(*found.notes, note))
+        return found
+
+
+def _waived(found: Diagnostic, stages: Sequence[StageResult]) -> Diagnostic:
+    """Return a house rule's finding in the last of its stages: as a note, where one of them waives it."""
+    waiver = next(
+        (
+            waiver
+            for result in stages
+            for waiver in result.planned.stage.waive
+            if waiver.rule == found.code and (waiver.about is None or waiver.about in found.message)
+        ),
+        None,
+    )
+    by = stages[-1].id if stages else ""
+    if waiver is None:
+        return found.in_stage(by)
+    notes = (*found.notes, f"waived: {waiver.because}")
+    return dataclasses.replace(found, severity=Severity.NOTE, notes=notes, stage=by)
 
 
 def _merge(what: str, known: dict[str, Any], more: Mapping[str, Any], stage: str) -> None:
@@ -344,9 +381,16 @@ def _check_fault(code: str, what: str, planned: PlannedStage, judged: Judged) ->
     return Diagnostic(code, message, planned.place, help_, notes, planned.id)
 
 
+def _faults(code: str, what: str, planned: PlannedStage, judged: Judged) -> tuple[Diagnostic, ...]:
+    """Return what a check that fails has to say: its own findings, each with its code, where it has some."""
+    return errors(judged.verdict.findings) or (_check_fault(code, what, planned, judged),)
+
+
 def _warnings(planned: PlannedStage, judged: Sequence[Judged]) -> Iterator[Diagnostic]:
     for j in judged:
-        if j.verdict.status is Status.WARNS:
+        if j.verdict.status is Status.WARNS and j.verdict.findings:
+            yield from (found.in_stage(planned.id) for found in j.verdict.findings)
+        elif j.verdict.status is Status.WARNS:
             message = f"{j.check} ({j.subject}): {j.verdict.evidence}"
             place: Place | None = j.verdict.place or planned.place
             yield Diagnostic("W521", message, place, j.because, stage=planned.id, severity=Severity.WARNING)

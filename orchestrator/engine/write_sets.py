@@ -8,13 +8,18 @@ from orchestrator.code.scopes import FILE
 from orchestrator.core.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from orchestrator.engine.outcome import Link, StageResult
 
 
-def unordered_writers(results: Sequence[StageResult], ancestors: Mapping[str, frozenset[str]]) -> Iterator[Diagnostic]:
-    """Yield E510 for every pair of stages that write one definition while neither needs the other."""
+def unordered_writers(
+    results: Sequence[StageResult], ancestors: Mapping[str, frozenset[str]], told: Collection[tuple[str, str]] = ()
+) -> Iterator[Diagnostic]:
+    """Yield E510 for every pair of stages that write one definition while neither needs the other.
+
+    `told` are pairs (first, second) of which more is said elsewhere.
+    """
     written: dict[str, list[tuple[StageResult, Link]]] = {}
     for result in results:
         for link in result.links:
@@ -22,7 +27,9 @@ def unordered_writers(results: Sequence[StageResult], ancestors: Mapping[str, fr
     for pairs in written.values():
         for i, (second, link) in enumerate(pairs):
             for first, earlier in pairs[:i]:
-                if first.id == second.id or not _overlap(earlier.definition.name, link.definition.name):
+                if first.id == second.id or (first.id, second.id) in told:
+                    continue
+                if not _overlap(earlier.definition.name, link.definition.name):
                     continue
                 if first.id in ancestors[second.id] or second.id in ancestors[first.id]:
                     continue

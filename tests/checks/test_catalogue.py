@@ -17,7 +17,8 @@ ADAPTER: TypeAdapter[Check] = TypeAdapter(AnyCheck)
 NAMES = {
     *("file_exists", "file_absent", "sha256", "parses", "symbol_exists", "symbol_absent", "signature_equals"),
     *("assignment_equals", "import_resolves", "match_count", "text_count", "value_equals", "value_contains"),
-    *("unchanged", "read_by", "called_by", "imported_by", "tile_fits", "run_config"),
+    *("unchanged", "read_by", "called_by", "imported_by", "tile_fits", "table_fits", "run_config"),
+    "effective_value",
 }
 
 
@@ -42,9 +43,10 @@ def test_the_union_has_a_json_schema_with_every_check() -> None:
 def test_code_is_marked_as_code() -> None:
     marked = {name: code_fields(model) for name, model in CHECKS.items() if code_fields(model)}
     assert marked == {
-        "signature_equals": {"signature"},
-        "assignment_equals": {"value"},
-        "match_count": {"pattern"},
+        "signature_equals": {"signature": "def f{}: pass"},
+        "assignment_equals": {"value": "{}"},
+        "match_count": {"pattern": "{}"},
+        "effective_value": {"before": "{}"},
     }
 
 

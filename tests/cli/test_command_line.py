@@ -17,7 +17,7 @@ from tests.workspaces import HEAD, LIMIT_STAGE, ROOT, Ended, Workspace, faults, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMANDS = ("init", "validate", "plan", "diff", "render", "verify", "audit", "lock")
+COMMANDS = ("init", "validate", "plan", "diff", "render", "verify", "audit", "lock", "inspect")
 
 
 @pytest.fixture
@@ -271,9 +271,10 @@ def test_verify_tells_applied_from_not_applied(workspace: Workspace) -> None:
     overlay = workspace.built()["patchset/overlay/pkg/a.py"]
     workspace.base({"a.py": overlay})
     ended = workspace.run("verify", "--json")
-    assert (ended.code, ended.records()) == (
+    part = {"part": "edit 1 in pkg/a.py", "state": "applied", "detail": "", "diff": ""}
+    assert (ended.code, ended.records()[0]) == (
         ExitCode.OK,
-        [{"event": "verify", "stage": "limit", "state": "applied", "detail": ""}],
+        {"event": "verify", "stage": "limit", "state": "applied", "detail": "", "parts": [part]},
     )
 
 

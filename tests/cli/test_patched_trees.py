@@ -35,6 +35,10 @@ def outcomes(ended: Ended) -> dict[str, str]:
     return {record["stage"]: record["outcome"] for record in ended.records() if record["event"] == "stage"}
 
 
+def states(ended: Ended) -> list[str]:
+    return [record["state"] for record in ended.records() if record["event"] == "verify"]
+
+
 def patched(workspace: Workspace, folder: str, *arguments: str) -> str:
     """Render, lay the overlay over a copy of the package, and return the option that names it."""
     assert workspace.run("render", *arguments).code == 0
@@ -77,7 +81,7 @@ def test_the_lock_knows_a_tree_that_is_patched(workspace: Workspace) -> None:
     ended = run_cli("plan", "--json", "--tree", tree, cwd=workspace.folder)
     assert outcomes(ended) == {"limit": "already applied", "drop": "already applied"}
     ended = run_cli("verify", "--json", "--tree", tree, cwd=workspace.folder)
-    assert (ended.code, [r["state"] for r in ended.records()]) == (0, ["applied", "applied"])
+    assert (ended.code, states(ended)) == (0, ["applied", "applied"])
     assert run_cli("diff", "--tree", tree, cwd=workspace.folder).out == ""
 
 
@@ -103,9 +107,9 @@ def test_the_target_s_own_base_tells_with_the_parameters_of_today(fetched: Works
     assert run_cli("render", "--set", "limit=16", cwd=fetched.folder).code == 0
     tree = patched(fetched, "patched", "--set", "limit=16")
     ended = run_cli("verify", "--json", "--tree", tree, "--set", "limit=16", cwd=fetched.folder)
-    assert (ended.code, [r["state"] for r in ended.records()]) == (0, ["applied", "applied"])
+    assert (ended.code, states(ended)) == (0, ["applied", "applied"])
     ended = run_cli("verify", "--json", "--tree", tree, cwd=fetched.folder)
-    assert (ended.code, [r["state"] for r in ended.records()]) == (4, ["not applied", "applied"])
+    assert (ended.code, states(ended)) == (4, ["applied, changed since", "applied"])
 
 
 def test_a_half_patched_stage_is_told_from_a_whole_one(fetched: Workspace) -> None:
@@ -120,8 +124,8 @@ def test_a_half_patched_stage_is_told_from_a_whole_one(fetched: Workspace) -> No
     ended = fetched.run("verify", "--json")
     first = ended.records()[0]
     assert (ended.code, first["state"]) == (4, "partly applied")
-    assert "applied:     pkg/a.py:first" in first["detail"]
-    assert "not applied: pkg/a.py" in first["detail"]
+    assert "applied:     edit 2 in pkg/a.py:first" in first["detail"]
+    assert "not applied: edit 1 in pkg/a.py" in first["detail"]
     ended = fetched.run("plan", "--json")
     assert faults(ended) == [
         (

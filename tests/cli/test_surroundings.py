@@ -294,6 +294,7 @@ def test_without_network_the_first_run_says_what_is_missing_and_what_to_do(works
 
 # --- bytes ---
 
+READER = "from pkg.a import LIMIT\n\nprint(LIMIT)\n"
 ENCODED = {
     "CRLF": CODE.replace("\n", "\r\n").encode(),
     "byte order mark": codecs.BOM_UTF8 + CODE.encode(),
@@ -314,14 +315,14 @@ ENCODED = {
 @pytest.mark.parametrize("case", [pytest.param(name, id=name) for name in ENCODED])
 def test_bytes_outside_of_the_edit_stay_as_they_are(workspace: Workspace, case: str) -> None:
     before = ENCODED[case]
-    workspace.base({"a.py": before})
+    workspace.base({"a.py": before, "uses.py": READER})
     assert workspace.run("render").code == ExitCode.OK
     assert workspace.built()["patchset/overlay/pkg/a.py"] == before.replace(b"LIMIT = 4", b"LIMIT = 8")
 
 
 @pytest.mark.parametrize("case", [pytest.param(name, id=name) for name in ENCODED])
 def test_the_patch_of_a_stage_gives_the_bytes_of_the_overlay(workspace: Workspace, case: str) -> None:
-    workspace.base({"a.py": ENCODED[case]})
+    workspace.base({"a.py": ENCODED[case], "uses.py": READER})
     assert workspace.run("render").code == ExitCode.OK
     built = workspace.built()
     patch = workspace.folder / "build" / "patches" / "01-limit.patch"

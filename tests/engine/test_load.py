@@ -30,6 +30,8 @@ VALUE = """\
       - {check: value_equals, file: run.txt, path: a, equals: EQUALS}
 """
 
+SECOND = replaced(replaced(LIMIT_STAGE, "id: limit", "id: second"), "    edits", "    needs: [limit]\n    edits")
+
 
 def planned(stages: str, head: str = TYPED, choice: Choice | None = None) -> Plan:
     """Return the plan of a pipeline whose workspace is in memory."""
@@ -147,14 +149,35 @@ def test_a_parameter_in_code_is_a_node_and_never_spliced_text(tmp_path: Path) ->
     assert ended.code == 0
 
 
+@pytest.mark.parametrize(
+    "signature", ["(a)", "()", "(a, b=1)", "(a: int, /, *rest, b: str = 'x', **more)", "(a, limit=${params.limit})"]
+)
+def test_a_signature_is_read_as_python_writes_one(signature: str) -> None:
+    check = f"    pre:\n      - {{check: signature_equals, file: pkg/a.py, name: f, signature: {signature!r}}}\n"
+    assert planned(LIMIT_STAGE + check).stages[0].stage.pre[0].check == "signature_equals"
+
+
+@pytest.mark.parametrize("signature", ["a, b", "(a", "(a, a b)", "(a=1, b)"])
+def test_what_is_no_signature_is_refused_when_it_is_read(signature: str) -> None:
+    check = f"    pre:\n      - {{check: signature_equals, file: pkg/a.py, name: f, signature: {signature!r}}}\n"
+    with pytest.raises(Rejected) as caught:
+        planned(LIMIT_STAGE + check)
+    assert [(d.code, d.place is not None) for d in caught.value.diagnostics] == [("E206", True)]
+
+
+def test_a_need_for_a_group_is_one_for_its_enabled_stage() -> None:
+    one = replaced(LIMIT_STAGE, "    edits", "    one_of: either\n    edits")
+    other = replaced(replaced(one, "id: limit", "id: other"), "    edits", "    enabled: false\n    edits")
+    plan = planned(other + one + replaced(SECOND, "needs: [limit]", "needs: [either]"))
+    assert [stage.id for stage in plan.stages] == ["other", "limit", "second"]
+    assert plan.stages[2].stage.needs == ["limit"]
+
+
 # --- digests: an id names everything that leads to it ---
 
 
 def digests(stages: str, **settings: str) -> list[str]:
     return [stage.digest for stage in planned(stages, choice=Choice(settings=settings)).stages]
-
-
-SECOND = replaced(replaced(LIMIT_STAGE, "id: limit", "id: second"), "    edits", "    needs: [limit]\n    edits")
 
 
 def test_a_stage_s_digest_changes_with_what_it_says_and_with_what_it_needs() -> None:

@@ -125,7 +125,7 @@ def test_another_value_of_a_parameter_is_as_locked_as_the_first(workspace: Works
     ],
 )
 def test_what_is_not_locked_is_a_warning_and_with_locked_an_error(workspace: Workspace, change: str, said: str) -> None:
-    deploy = "    deploy:\n      - {source: k.py, to: pkg/k.py}\n"
+    deploy = "    waive: [{rule: E513, because: a toy}]\n    deploy:\n      - {source: k.py, to: pkg/k.py}\n"
     workspace.write("k.py", "K = 1\n")
     workspace.pipeline(replaced(LIMIT_STAGE, "    edits", f"{deploy}    edits"))
     assert workspace.run("lock").code == 0

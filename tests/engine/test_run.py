@@ -20,6 +20,7 @@ FILES = {
     "pkg/__init__.py": b"",
     "pkg/a.py": b"LIMIT = 4\nOTHER = 1\n\n\ndef first(x):\n    y = x + LIMIT\n    return y\n",
     "pkg/b.py": b"NAME = 'b'\n",
+    "pkg/uses.py": b"from pkg import a, b, c, k\n\nprint(a.LIMIT, a.OTHER, a.LAST, a.first, b.NAME, c, k)\n",
 }
 
 

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 
 NEW = {
     "demo/__init__.py": b"VALUE = 'new'\n",
-    "demo/auto.py": b"NAMES = ['new']\n",
+    "demo/auto.py": b"NAMES = ['new']\nprint(NAMES)\n",
     "demo/data.txt": b"1\n",
     "demo/big.py": b"\n",
 }
-OLD = {"demo/__init__.py": b"VALUE = 'old'\n", "demo/auto.py": b"NAMES = ['old']\n", "demo/gone.py": b"\n"}
+OLD = {
+    "demo/__init__.py": b"VALUE = 'old'\n",
+    "demo/auto.py": b"NAMES = ['old']\nprint(NAMES)\n",
+    "demo/gone.py": b"\n",
+}
 WHEEL = wheel("demo", "2.0", NEW)
 FILE = wheel_file("demo", "2.0")
 WITH_ROOT = replaced(TARGET, "roots: {pkg: [/opt/lib/pkg]}", "roots: {pkg: [/opt/lib/pkg], demo: [/opt/lib/demo]}")
@@ -47,7 +51,7 @@ NAMES = """\
     post:
       - {check: assignment_equals, file: demo/auto.py, name: NAMES, value: "['new', 'ours']"}
 """
-EDITED = b"NAMES = ['new', 'ours']\n"
+EDITED = b"NAMES = ['new', 'ours']\nprint(NAMES)\n"
 
 
 @pytest.fixture
@@ -300,6 +304,7 @@ DEMO = """\
       - {op: assign, file: demo/__init__.py, name: VALUE, value: "2"}
     post:
       - {check: assignment_equals, file: demo/__init__.py, name: VALUE, value: "2"}
+    waive: [{rule: E506, because: a package of one file}]
 """
 SEVERAL = """\
 base:
@@ -311,7 +316,7 @@ base:
 def test_each_root_has_its_own_origin_and_a_tree_replaces_only_its_own(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "demo-1.0.tar.gz").write_bytes(sdist(b"VALUE = 1\n"))
+    (tmp_path / "demo-1.0.tar.gz").write_bytes(sdist(b"VALUE = 1\nprint(VALUE)\n"))
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     workspace.write("target.yaml", replaced(WITH_ROOT, "base: {supplied: Copy it out of the image.}\n", SEVERAL))
     workspace.pipeline(LIMIT_STAGE + DEMO)

@@ -1,11 +1,11 @@
-"""W506: a package's `__init__.py` runs before all that is in the package; a change of one is easily overlooked."""
+"""E506: a package's `__init__.py` runs before all that is in the package, so a write to one has to be declared."""
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from orchestrator.core.diagnostics import Diagnostic, Place, Severity
+from orchestrator.core.diagnostics import Diagnostic, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,17 +15,20 @@ if TYPE_CHECKING:
 
 
 def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
-    """Yield one warning for each package of the base tree whose `__init__.py` is touched."""
+    """Yield one finding for each package of the base tree whose `__init__.py` is touched; `waive` declares it."""
     view = world.view
     for path in sorted(touched):
         file = PurePosixPath(path)
         # A package that the run brings along as a whole has nothing to hide from.
         if file.name == "__init__.py" and str(file.parent) in view.base.folders:
+            package = ".".join(file.parent.parts)
             change = "changes" if path in view.base else "adds"
-            message = f"the run {change} the `__init__.py` of the package `{'.'.join(file.parent.parts)}`"
-            help_ = "Patch the module itself where you can; later versions will want this declared."
-            place = Place(path, _first_change(view, path), 1)
-            yield Diagnostic("W506", message, place, help=help_, severity=Severity.WARNING)
+            message = f"the run {change} the `__init__.py` of the package `{package}`"
+            help_ = (
+                "It runs before all else in the package: patch the module that is meant, or declare it in the stage: "
+                f"`waive: [{{rule: E506, about: {package}, because: …}}]`."
+            )
+            yield Diagnostic("E506", message, Place(path, _first_change(view, path), 1), help=help_)
 
 
 def _first_change(view: View, path: str) -> int:

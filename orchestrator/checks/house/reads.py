@@ -15,6 +15,7 @@ from orchestrator.checks.house.lookups import module_lookups
 from orchestrator.checks.house.parses import fault_of_compiling
 from orchestrator.checks.house.scoping import is_module_level
 from orchestrator.code.imports import Guard, guarded
+from orchestrator.code.nodes import parts_of
 from orchestrator.code.spotting import lines_with, spans
 from orchestrator.code.symbols import own_expressions
 
@@ -138,10 +139,10 @@ class _Walk:
                 ):
                     yield Read(node, statement, guard)
             else:
-                pending.extend(_inner(node, guard))
+                pending.extend(inner_parts(node, guard))
 
 
-def _inner(node: ast.AST, guard: Guard) -> Iterator[tuple[ast.AST, Guard]]:
+def inner_parts(node: ast.AST, guard: Guard) -> Iterator[tuple[ast.AST, Guard]]:
     """Yield the parts of an expression, each with the conditions and scopes that it adds."""
     match node:
         case ast.Lambda(args=args, body=body):
@@ -158,7 +159,7 @@ def _inner(node: ast.AST, guard: Guard) -> Iterator[tuple[ast.AST, Guard]]:
                 yield value, guard
                 guard = guard.under(value, wanted=isinstance(op, ast.And))
         case _:
-            for child in ast.iter_child_nodes(node):
+            for child in parts_of(node):
                 yield child, guard
 
 

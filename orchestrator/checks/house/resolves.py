@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 from typing import TYPE_CHECKING
 
+from orchestrator.checks.house.inventory import lacks, vendor_help
 from orchestrator.checks.house.truth import Truth
 from orchestrator.checks.house.world import InTree, Missing, Outside, World
 from orchestrator.code.imports import ANYTHING, Import, imports_in
@@ -123,10 +124,7 @@ def _no_name(module: InTree, name: str, place: Place, world: World) -> Diagnosti
 
 def _not_listed(module: Outside, entry: Import, source: Source, world: World) -> Diagnostic | None:
     name = entry.name or ""
-    if module.names is None or name in module.names:
+    if lacks(f"{module.name}.{name}", world.view.facts) is None:
         return None
-    if not isinstance(world.find(f"{module.name}.{name}"), Missing):
-        return None
-    near = did_you_mean(name, module.names)
-    help_ = f"{near} The target lists what `{module.name}` has under `vendor_modules`."
+    help_ = vendor_help(name, module.name, world.view.facts)
     return _finding(f"`{module.name}` has no `{name}`", source.place(entry.alias), help_)

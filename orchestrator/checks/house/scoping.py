@@ -65,16 +65,22 @@ def _globals(scope: ast.AST) -> frozenset[str]:
     return frozenset(names)
 
 
-def is_module_level(name: str, scopes: Sequence[ast.AST]) -> bool:
-    """Tell whether `name` is looked up in the module from inside these scopes."""
+def owner_of(name: str, scopes: Sequence[ast.AST]) -> int | None:
+    """Return which of these scopes (outermost first) binds `name` as seen from the innermost, None: the module."""
     innermost = True
-    for scope in reversed(scopes):
+    for number in reversed(range(len(scopes))):
+        scope = scopes[number]
         if name in _globals(scope):
-            return True
+            return None
         if isinstance(scope, ast.ClassDef) and not innermost:
             continue  # what a class binds is not seen from its methods
         if name in scope_names(scope):
-            return False
+            return number
         # A comprehension in a class body does not see the class either, except through its first iterable.
         innermost = False
-    return True
+    return None
+
+
+def is_module_level(name: str, scopes: Sequence[ast.AST]) -> bool:
+    """Tell whether `name` is looked up in the module from inside these scopes."""
+    return owner_of(name, scopes) is None

@@ -70,6 +70,10 @@ class World:
 
     view: View
     _resolved: dict[str, Module] = field(default_factory=dict)
+    deployed: Mapping[str, bytes] = field(default_factory=dict)
+    """Files that stages deploy, as they deploy them: edits of one count from there."""
+    asked: frozenset[str] = frozenset()
+    """Files that the image's own program imports to ask them what is in use."""
 
     @cached_property
     def roots(self) -> frozenset[str]:

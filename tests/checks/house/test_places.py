@@ -43,11 +43,12 @@ def test_the_finding_names_the_path_in_the_image_and_the_mount(judged: Judged) -
     assert found.message.startswith("/opt/lib64/pkg/a.py lies under /opt/lib64,")
 
 
-def test_a_changed_package_file_is_a_warning_at_the_first_changed_line(judged: Judged) -> None:
+def test_a_changed_package_file_is_refused_at_the_first_changed_line(judged: Judged) -> None:
     base = {"pkg/sub/__init__.py": "a = 1\nb = 2\n", "pkg/sub/m.py": ""}
     (found,) = judged({"pkg/sub/__init__.py": "a = 1\nb = 3\n"}, base=base)
-    assert (found.code, found.severity, str(found.place)) == ("W506", Severity.WARNING, "pkg/sub/__init__.py:2:1")
+    assert (found.code, found.severity, str(found.place)) == ("E506", Severity.ERROR, "pkg/sub/__init__.py:2:1")
     assert "changes the `__init__.py` of the package `pkg.sub`" in found.message
+    assert "waive: [{rule: E506, about: pkg.sub, because:" in found.help
 
 
 @pytest.mark.parametrize(("text", "line"), [("", 1), ("a = 1\n", 1), ("a = 1\nb = 2\nc = 3\n", 3)])
@@ -57,14 +58,14 @@ def test_shortened_and_lengthened_package_files_have_a_place_too(judged: Judged,
     assert found.place.line == line
 
 
-def test_a_package_file_added_to_an_old_folder_warns_and_a_new_package_does_not(judged: Judged) -> None:
+def test_a_package_file_added_to_an_old_folder_is_refused_and_a_new_package_is_not(judged: Judged) -> None:
     files = {"pkg/old/__init__.py": "", "pkg/new/__init__.py": "", "pkg/new/m.py": ""}
     found = judged(files, base={"pkg/old/m.py": ""})
-    assert [(d.code, d.place and d.place.file) for d in found] == [("W506", "pkg/old/__init__.py")]
+    assert [(d.code, d.place and d.place.file) for d in found] == [("E506", "pkg/old/__init__.py")]
 
 
 def test_every_rule_has_a_code_of_its_own_and_a_sentence() -> None:
-    assert [rule.code for rule in RULES] == ["E501", "E502", "E503", "E504", "E505", "W506"]
+    assert [rule.code for rule in RULES] == sorted({rule.code for rule in RULES})
     assert all(rule.title.endswith(".") for rule in RULES)
 
 

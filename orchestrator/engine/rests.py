@@ -1,0 +1,171 @@
+"""Which earlier stages an edit rests on: those that wrote the code that it matches, or the definition around it.
+
+An edit that matches in the base as well rests on nobody: where two stages then write one definition, their order is
+all that matters.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from typing import TYPE_CHECKING
+
+from orchestrator.checks.house.edited_lines import chunks
+from orchestrator.code.edits import Transform
+from orchestrator.code.rewrite import examine
+from orchestrator.code.scopes import first_line, named
+from orchestrator.code.sites import Pending
+from orchestrator.core.diagnostics import Diagnostic, Rejected
+from orchestrator.engine.attempt import attempt
+from orchestrator.engine.outcome import Skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from orchestrator.checks.view import Sources
+    from orchestrator.code.source import Source
+    from orchestrator.core.tree import Tree
+    from orchestrator.engine.ground import Ground
+    from orchestrator.engine.outcome import StageResult
+    from orchestrator.engine.plan import PlannedEdit, PlannedStage
+
+_GONE = frozenset({"E401", "E402", "E403"})
+
+Authors = dict[str, tuple[str, ...]]
+"""File → for each of its lines the stage that wrote it, empty for one that was there."""
+
+
+def authors_after(authors: Authors, result: StageResult, sources: Sources) -> Authors:
+    """Return who wrote each line once a stage is applied; files that are no text of Python are left out."""
+    found = dict(authors)
+    deployed = {deploy.to for deploy in result.planned.deploys}
+    for path, raw in result.after.items():
+        if not path.endswith(".py"):
+            continue
+        after = sources.get(path, raw)
+        before = result.before.get(path)
+        try:
+            if before is None or path in deployed:
+                found[path] = (result.id,) * len(after.lines)
+                continue
+            found[path] = _carried(found.get(path, ()), sources.get(path, before), after, result.id)
+        except Rejected:
+            found.pop(path, None)
+    return found
+
+
+def _carried(was: tuple[str, ...], before: Source, after: Source, stage: str) -> tuple[str, ...]:
+    was = was or ("",) * len(before.lines)
+    lines: list[str] = []
+    position = 1
+    for chunk in chunks(before, after):
+        lines += was[position - 1 : chunk.old.start - 1]
+        lines += [stage] * len(chunk.new)
+        position = chunk.old.stop
+    return (*lines, *was[position - 1 :])
+
+
+def rested_on(planned: PlannedStage, result: StageResult, authors: Authors, base: Tree, sources: Sources) -> set[str]:
+    """Return the stages without whose output an applied stage would not have matched."""
+    found: set[str] = set()
+    for edit in planned.edits:
+        file = edit.edit.file
+        raw = result.before.get(file)
+        if file not in authors or raw is None or not any(authors[file]):
+            continue
+        here = _pending(edit, sources.get(file, raw))
+        there = base.get(file)
+        if here is None or (there is not None and _pending(edit, sources.get(file, there)) is not None):
+            continue
+        found |= {authors[file][line - 1] for line in _lines(edit, here, sources.get(file, raw)) if line}
+    return found - {"", planned.id}
+
+
+def _pending(planned: PlannedEdit, source: Source) -> Pending | None:
+    scoped = planned.edit
+    if isinstance(scoped.edit, Transform):
+        return None
+    try:
+        state = examine(scoped.edit, source, scoped.within)
+    except Rejected:
+        return None
+    return state if isinstance(state, Pending) else None
+
+
+def _lines(planned: PlannedEdit, state: Pending, source: Source) -> set[int]:
+    """Return the lines that an edit matches, and the first one of the definition that it works in."""
+    lines = {site.place.line for site in state.sites}
+    for change in state.changes:
+        for node in change.removed:
+            lines.update(_span(node))
+    if planned.edit.within:
+        lines.update(
+            first_line(node) for node in named(source, planned.edit.within) if not isinstance(node, ast.Module)
+        )
+    return {line for line in lines if 1 <= line <= len(source.lines)}
+
+
+def _span(node: ast.AST) -> range:
+    start = getattr(node, "lineno", 0)
+    return range(start, (getattr(node, "end_lineno", None) or start) + 1)
+
+
+def undeclared(
+    rests: Mapping[str, set[str]], results: Sequence[StageResult], ancestors: Mapping[str, frozenset[str]]
+) -> Iterator[Diagnostic]:
+    """Yield E515 for every stage that rests on the output of another without saying so."""
+    for result in results:
+        for other in sorted(rests.get(result.id, set()) - ancestors[result.id]):
+            message = f"stage '{result.id}' anchors on code that stage '{other}' writes, and does not need it"
+            help_ = f"Add '{other}' to its needs; with `after` alone it fails where '{other}' is switched off."
+            yield Diagnostic("E515", message, result.planned.place, help=help_, stage=result.id)
+
+
+def would_have_written(
+    fault: Diagnostic,
+    planned: PlannedStage,
+    others: Sequence[tuple[PlannedStage, StageResult | None]],
+    ground: Ground,
+) -> Diagnostic:
+    """Name, in a fault about code that is gone, the stage that would have written it: one that is off, or comes later.
+
+    `others` are the stages not in the tree, in order: with their result where they were skipped.
+    """
+    edit = next((e for e in planned.edits if e.place == fault.place), None)
+    if fault.code not in _GONE or edit is None or isinstance(edit.edit.edit, Transform):
+        return fault
+    for skipped in (True, False):
+        tree = ground.tree
+        for other, result in others:
+            if skipped is not (result is not None) or not _writes(other, edit.edit.file):
+                continue
+            tried = attempt(other, _on(ground, tree))
+            if tried.faults or not tried.written:
+                continue
+            tree = tree.with_files(tried.written)
+            raw = tree.get(edit.edit.file)
+            if (
+                edit.edit.file in tried.written
+                and raw is not None
+                and _pending(edit, ground.sources.get(edit.edit.file, raw))
+            ):
+                return _naming(fault, other, result)
+    return fault
+
+
+def _writes(stage: PlannedStage, file: str) -> bool:
+    return any(e.edit.file == file for e in stage.edits) or any(d.to == file for d in stage.deploys)
+
+
+def _on(ground: Ground, tree: Tree) -> Ground:
+    return dataclasses.replace(ground, tree=tree)
+
+
+def _naming(fault: Diagnostic, other: PlannedStage, result: StageResult | None) -> Diagnostic:
+    if result is not None and isinstance(result.outcome, Skipped):
+        message = f"{fault.message}; stage '{other.id}' would have written it and is off ({result.outcome.reason})"
+        help_ = f"Switch '{other.id}' on, or let this stage need it, so that it is skipped with it."
+    else:
+        message = f"{fault.message}; stage '{other.id}' writes it, but only after this stage"
+        help_ = f"Add '{other.id}' to the needs of this stage."
+    return dataclasses.replace(fault, message=message, help=help_)
