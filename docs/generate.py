@@ -17,8 +17,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from orchestrator.cli.app import app, run_app
+from orchestrator.device.budget import Setting
+from orchestrator.emit.budgets import budgets
+from orchestrator.emit.capacities import Case
 from orchestrator.emit.reference import CommandHelp, errors, reference
 from orchestrator.emit.schema import pipeline_schema, target_schema
+from orchestrator.engine.load import Choice, load
+from orchestrator.spec.target import load_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,9 +39,42 @@ def generated() -> dict[str, str]:
     return {
         "reference.md": reference(command_help()),
         "errors.md": errors(),
+        "budgets.md": judged(),
         "pipeline.schema.json": _json(pipeline_schema()),
         "target.schema.json": _json(target_schema()),
     }
+
+
+CONTEXTS = (2048, 32768, 100_000, 262_144)
+"""Context lengths for which sequences are counted: the average that the seeds reckon with, and lengths in use."""
+OWN = "bi100"
+
+
+def judged() -> str:
+    """Return the budgets of all targets, and of the parameters of this repository's pipeline under each variant."""
+    paths = sorted((ROOT / "targets").glob("*.yaml"))
+    targets = {path.stem: load_target(f"targets/{path.name}", path.read_bytes(), _read) for path in paths}
+    targets.pop("corex-replica")  # the same device, model and engine
+    pipeline = _read("pipeline.yaml")
+    variants = [None, *load("pipeline.yaml", pipeline, _read).pipeline.variants]
+    return budgets(targets, [_case(pipeline, variant) for variant in variants], OWN, CONTEXTS)
+
+
+def _case(pipeline: bytes, variant: str | None) -> Case:
+    values = load("pipeline.yaml", pipeline, _read, Choice(variant)).values
+    setting = Setting(
+        utilisation=values["params.gpu_memory_utilization"],
+        batched_tokens=values["params.max_num_batched_tokens"],
+        context_tokens=values["params.max_model_len"],
+        sequences=values["params.max_num_seqs"],
+        ranks=values["model.tensor_parallel"],
+        eager=True,
+    )
+    return Case(variant or "default", setting)
+
+
+def _read(path: str) -> bytes:
+    return (ROOT / path).read_bytes()
 
 
 def command_help() -> list[CommandHelp]:
@@ -76,7 +114,8 @@ def stages_table() -> str:
             os.environ["COLUMNS"] = before
     lines = said.getvalue().splitlines()
     first = next((number for number, line in enumerate(lines) if line.startswith("stage ")), len(lines))
-    return "".join(f"{line.rstrip()}\n" for line in lines[first:])
+    end = next((number for number, line in enumerate(lines[first:], first) if not line.strip()), len(lines))
+    return "".join(f"{line.rstrip()}\n" for line in lines[first:end])
 
 
 def _json(schema: Mapping[str, Any]) -> str:

@@ -53,7 +53,7 @@ def _read(folder: Path) -> Tree:
 def alone(plan: Plan, stage: str) -> Plan:
     """Return the plan with one stage only, which needs nothing: the tree that it is given is as if others had run."""
     planned = next(each for each in plan.stages if each.id == stage)
-    free = replace(planned, stage=planned.stage.model_copy(update={"needs": []}))
+    free = replace(planned, stage=planned.stage.model_copy(update={"needs": [], "enabled": True}))
     return replace(plan, stages=(free,), ancestors={stage: frozenset()})
 
 
@@ -75,6 +75,8 @@ def made(done: Run) -> dict[str, bytes]:
 
 
 def deployed_files(done: Run) -> set[str]:
-    """Return the paths that are in the tree now, were not before, and are their source byte for byte."""
+    """Return the paths of which the tree had nothing, or something else, and now has the source byte for byte."""
     sources = {d.to: d.content for result in done.results for d in result.planned.deploys}
-    return {path for path, content in sources.items() if done.base.get(path) is None and done.tree.get(path) == content}
+    return {
+        path for path, content in sources.items() if done.base.get(path) != content and done.tree.get(path) == content
+    }

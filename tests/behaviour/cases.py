@@ -87,7 +87,13 @@ SHAPES = [
     ),
     *(Decode(f"alibi up to {longest}", (longest, 40), kv_heads=1, alibi=True) for longest in (700, 9000, 66000)),
 ]
-DECODES = [*BY_LENGTH, PINNED, *CAPTURED, *SHAPES]
+SMALL_DECODES = [
+    Decode("two short sequences in a graph of 9000", (40, 0, 530), 9000, kv_heads=1, head_size=256),
+    Decode("8193 tokens of three heads", (8193, 5), kv_heads=1, group=3),
+]
+"""Above the compiled kernel's lengths, and small enough for Triton's interpreter."""
+DECODES = [*BY_LENGTH, PINNED, *CAPTURED, *SHAPES, *SMALL_DECODES]
+ABOVE_V1 = [case for case in DECODES if case.limit > V1_MAX_LEN]
 
 
 def _prefix_of(longest: int, sequences: int) -> Prefix:

@@ -2,7 +2,8 @@
 
 It writes one JSON object, case → what happened: the relative error against dense attention, the exception, and the
 paths that ran with the bound they were given. The vendor's library is a stand-in; nothing else is replaced, only
-counted. With `--hide-triton` the tree looks for Triton in vain, as where it is not installed.
+counted. With `--hide-triton` the tree looks for Triton in vain, as where it is not installed; `--device cuda` gives it
+tensors on that device.
 """
 
 from __future__ import annotations
@@ -61,7 +62,10 @@ def works() -> dict[str, Work]:
     every |= {f"reads of {path}": lambda tree, n=n: reads(tree, n) for path, n in cases.READS.items()}  # type: ignore[misc]  # bound early
     every["known reads"] = known_reads
     small: Work = {case.name: lambda tree, case=case: small_prefix(tree, case) for case in cases.SMALL_PREFIXES}  # type: ignore[misc]  # bound early
-    return {"every": every, "small": small}
+    small |= {case.name: every[case.name] for case in cases.SMALL_DECODES}
+    above_v1: Work = {case.name: every[case.name] for case in cases.ABOVE_V1}
+    triton = above_v1 | {case.name: every[case.name] for case in cases.PREFIXES}
+    return {"every": every, "small": small, "triton": triton}
 
 
 def hide_triton() -> None:
@@ -79,11 +83,12 @@ def main() -> None:
     parser.add_argument("result", type=Path)
     parser.add_argument("group")
     parser.add_argument("--hide-triton", action="store_true")
+    parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # the machine is shared: idle threads that wait for a core cost more than they bring
     if arguments.hide_triton:
         hide_triton()
-    tree = ImportedTree()
+    tree = ImportedTree(arguments.device)
     results = {"facts": facts(tree)}
     for name, work in works()[arguments.group].items():
         results[name] = outcome(tree, lambda work=work: work(tree))  # type: ignore[misc]  # bound early

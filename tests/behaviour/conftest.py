@@ -69,6 +69,7 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> Path:
     whole = trees.default()
     others = [stage.id for stage in whole.plan.stages if stage.stage.kind == "codemod"]
     others.remove("baseline-patch-ops")
+    others.remove("triton-tuning-deployed")  # one of its group has to be on; it is skipped with what it needs
     workspace = trees.workspace_copy(tmp_path_factory.mktemp("workspace"), disabled=others)
     made = trees.patched(trees.request_for(workspace), whole.base).run
     assert not made.failed, "\n".join(str(d) for d in made.diagnostics)
@@ -94,13 +95,31 @@ def on_baseline(baseline: Path, tmp_path_factory: pytest.TempPathFactory) -> Att
 
 
 @pytest.fixture(scope="session")
-def trusted(patched: Path, tmp_path_factory: pytest.TempPathFactory) -> Attended:
-    """Small prefills on the patched tree where Triton's prefill is trusted; its interpreter runs the real kernel."""
+def edited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the patched tree with vLLM's own prefill kernel, its tiles edited."""
+    trees.interpreter()
+    folder = tmp_path_factory.mktemp("workspace")
+    workspace = trees.workspace_copy(folder, disabled=("triton-tuning-deployed",), enabled=("triton-tuning-edited",))
+    made = trees.patched(trees.request_for(workspace), trees.default().base).run
+    assert not made.failed, "\n".join(str(d) for d in made.diagnostics)
+    return trees.write(made.tree, tmp_path_factory.mktemp("edited"))
+
+
+@pytest.fixture(scope="session")
+def tried(patched: Path, tmp_path_factory: pytest.TempPathFactory) -> Attended:
+    """Small cases on the patched tree: both trials are held, and Triton's interpreter runs the real kernels."""
+    folder = tmp_path_factory.mktemp("tried")
+    return attend(patched, folder, "small", TRITON_INTERPRET="1", VLLM_TRITON_TRUST_CACHE=str(folder / "verdicts"))
+
+
+@pytest.fixture(scope="session")
+def on_edited(edited: Path, tmp_path_factory: pytest.TempPathFactory) -> Attended:
+    """Small cases on the tree with vLLM's own prefill kernel, by the user's word."""
     trust = {"VLLM_TRITON_TRUST": "prefix_prefill", "TRITON_INTERPRET": "1"}
-    return attend(patched, tmp_path_factory.mktemp("trusted"), "small", **trust)
+    return attend(edited, tmp_path_factory.mktemp("on-edited"), "small", **trust)
 
 
 @pytest.fixture(scope="session")
 def hidden(patched: Path, tmp_path_factory: pytest.TempPathFactory) -> Attended:
-    """Small prefills on the patched tree where everything is trusted and Triton is not to be found."""
+    """Small cases on the patched tree where everything is trusted and Triton is not to be found."""
     return attend(patched, tmp_path_factory.mktemp("hidden"), "small", "--hide-triton", VLLM_TRITON_TRUST="all")

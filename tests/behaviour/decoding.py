@@ -36,21 +36,22 @@ def decoded(case: cases.Decode, query: torch.Tensor, pages: dense.Cached) -> tor
 
 
 def forward_decode(tree: ImportedTree, case: cases.Decode, query: torch.Tensor, pages: dense.Cached) -> torch.Tensor:
+    alibi = slopes(case)
     found: torch.Tensor = tree.attention.forward_decode(
-        query,
-        pages.key_cache,
-        pages.value_cache,
-        pages.block_tables,
-        pages.lengths,
+        tree.there(query),
+        tree.there(pages.key_cache),
+        tree.there(pages.value_cache),
+        tree.there(pages.block_tables),
+        tree.there(pages.lengths),
         case.limit,
         FP,
-        mapping(case.kv_heads, case.group),
+        tree.there(mapping(case.kv_heads, case.group)),
         case.head_size**-0.5,
-        slopes(case),
+        None if alibi is None else tree.there(alibi),
         1.0,
         1.0,
     )
-    return found
+    return found if found.is_meta else found.cpu()
 
 
 def decode(tree: ImportedTree, case: cases.Decode) -> Result:

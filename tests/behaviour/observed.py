@@ -37,9 +37,10 @@ class Observed:
 
 
 class ImportedTree:
-    """The modules of the tree on PYTHONPATH, their paths counted."""
+    """The modules of the tree on PYTHONPATH, their paths counted, and the device that attends."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device
         self.ops: Any = importlib.import_module("vllm._custom_ops")
         self.module: Any = importlib.import_module("vllm.attention.ops.paged_attn")
         self.attention: Any = self.module.PagedAttention
@@ -52,6 +53,11 @@ class ImportedTree:
         self.seen.count(self.module, "long_decode_attention", "long", 5)
         self.seen.count(self.module, "prefix_attention", "prefix", None)
         self.seen.count(self.module, "context_attention_fwd", "triton", None)
+        self.seen.count(self.module, "triton_paged_attention_v2", "triton v2", 12)
+
+    def there(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a tensor on the device; one without data stays as it is."""
+        return tensor if tensor.is_meta else tensor.to(self.device)
 
 
 def mapping(kv_heads: int, group: int) -> torch.Tensor:

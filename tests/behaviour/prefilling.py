@@ -27,24 +27,25 @@ def forward_prefix(  # noqa: PLR0913, PLR0917 - what a prefill is made of
     window: int | None = None,
 ) -> torch.Tensor:
     """Call the tree with `pages.lengths` tokens in the cache."""
+    fresh = torch.tensor([0, *new], dtype=torch.int32)
     found: torch.Tensor = tree.attention.forward_prefix(
-        query,
-        key,
-        value,
+        tree.there(query),
+        tree.there(key),
+        tree.there(value),
         FP,
-        pages.key_cache,
-        pages.value_cache,
-        pages.block_tables,
-        torch.tensor([0, *new], dtype=torch.int32).cumsum(0, dtype=torch.int32),
-        pages.lengths + torch.tensor(new, dtype=torch.int32),
-        pages.lengths,
+        tree.there(pages.key_cache),
+        tree.there(pages.value_cache),
+        tree.there(pages.block_tables),
+        tree.there(fresh.cumsum(0, dtype=torch.int32)),
+        tree.there(pages.lengths + fresh[1:]),
+        tree.there(pages.lengths),
         max(new),
-        alibi,
+        None if alibi is None else tree.there(alibi),
         window,
         1.0,
         1.0,
     )
-    return found
+    return found.cpu()
 
 
 def prefix(tree: ImportedTree, case: cases.Prefix) -> Result:
@@ -121,11 +122,12 @@ class Launches:
 
 
 def small_prefix(tree: ImportedTree, case: cases.Prefix) -> Result:
-    """Run a prefill and say with which tiles Triton's kernel was launched."""
+    """Run a prefill and say with which tiles vLLM's own Triton kernels were launched."""
     kernels: Any = sys.modules.get("vllm.attention.ops.prefix_prefill")
     launches: list[dict[str, int]] = []
-    names = ("_fwd_kernel", "_fwd_kernel_alibi") if kernels else ()
-    for name in names:
-        kernel = getattr(kernels, name)
+    for name in ("_fwd_kernel", "_fwd_kernel_alibi"):
+        kernel = getattr(kernels, name, None)
+        if kernel is None:  # another kernel, or none
+            continue
         setattr(kernels, name, Launches(getattr(kernel, "kernel", kernel), launches))
     return {**prefix(tree, case), "launches": launches}

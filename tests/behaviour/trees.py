@@ -82,8 +82,8 @@ def default() -> Patched:
     return patched(request_for())
 
 
-def workspace_copy(folder: Path, *, disabled: Collection[str]) -> Path:
-    """Copy the workspace to `folder` and switch stages off in its YAML."""
+def workspace_copy(folder: Path, *, disabled: Collection[str], enabled: Collection[str] = ()) -> Path:
+    """Copy the workspace to `folder` and switch stages off and on in its YAML."""
     for name in WORKSPACE:
         source = ROOT / name
         if source.is_dir():
@@ -92,12 +92,20 @@ def workspace_copy(folder: Path, *, disabled: Collection[str]) -> Path:
             shutil.copy(source, folder / name)
     pipeline = folder / "pipeline.yaml"
     text = pipeline.read_text(encoding="utf-8")
-    for stage in disabled:
-        head = f"  - id: {stage}\n"
-        assert text.count(head) == 1
-        text = text.replace(head, f"{head}    enabled: false\n")
+    for stage in (*disabled, *enabled):
+        text = _switched(text, stage, on=stage in enabled)
     pipeline.write_text(text, encoding="utf-8")
     return folder
+
+
+def _switched(text: str, stage: str, *, on: bool) -> str:
+    """Return the pipeline with the stage's own `enabled:` in the place of the one that it has."""
+    head = f"  - id: {stage}\n"
+    before, found, after = text.partition(head)
+    assert found
+    own, next_stage, rest = after.partition("\n  - id: ")
+    kept = [line for line in own.split("\n") if not line.startswith("    enabled: ")]
+    return f"{before}{head}    enabled: {str(on).lower()}\n" + "\n".join(kept) + next_stage + rest
 
 
 def write(tree: Mapping[str, bytes], folder: Path) -> Path:

@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 OPS = "vllm/attention/ops"
 SIX = (
     "baseline-patch-ops",
-    "triton-tuning",
+    "triton-tuning-deployed",
     "triton-enable",
     "v2-kernel-deploy",
     "decode-threshold",
     "run-config-render",
 )
-WAITS = {"qwen3-5-registry"}  # until the user's own model module is deployed
+OFF = {
+    "qwen3-5-registry",  # until the user's own model module is deployed
+    "triton-tuning-edited",  # the other one of its group is on
+}
 # File → how many of its lines go. In `paged_attn.py`: three that chose V1, and the call of `forward_prefix`, which
 # `triton-enable` brings back further in. In `arg_utils.py`: the block that chose chunked prefill.
 LINES_GONE = {
@@ -34,7 +37,6 @@ LINES_GONE = {
     "vllm/_custom_ops.py": 3,
     "vllm/attention/backends/xformers.py": 0,
     f"{OPS}/paged_attn.py": 24,
-    f"{OPS}/prefix_prefill.py": 2,
     "vllm/core/scheduler.py": 0,
     "vllm/engine/arg_utils.py": 23,
     "vllm/entrypoints/openai/api_server.py": 0,
@@ -84,8 +86,20 @@ def deployed(done: Run) -> set[str]:
 def test_every_stage_applies_and_the_six_keep_their_order(made: trees.Patched) -> None:
     assert errors(made.run) == []
     outcomes = {result.id: type(result.outcome) for result in made.run.results}
-    assert outcomes == {id_: Skipped if id_ in WAITS else Applied for id_ in outcomes}
+    assert outcomes == {id_: Skipped if id_ in OFF else Applied for id_ in outcomes}
     assert tuple(id_ for id_ in outcomes if id_ in SIX) == SIX
+
+
+def test_the_edited_tiles_take_the_place_of_the_deployed_kernel_where_they_are_chosen(tmp_path: Path) -> None:
+    on, off = "triton-tuning-edited", "triton-tuning-deployed"
+    workspace = trees.workspace_copy(tmp_path, disabled=(off,), enabled=(on,))
+    made = trees.patched(trees.request_for(workspace), trees.default().base).run
+    assert errors(made) == []
+    assert {type(r.outcome) for r in made.results if r.id in {on, "triton-enable", "v2-kernel-triton"}} == {Applied}
+    assert [type(r.outcome) for r in made.results if r.id == off] == [Skipped]
+    path = f"{OPS}/prefix_prefill.py"
+    before, after = (tree[path].splitlines() for tree in (made.installed, made.tree))
+    assert len(set(before) - set(after)) == len(set(after) - set(before)) == len(["the tile", "the warps"])
 
 
 def test_every_codemod_stage_has_an_effect_that_would_be_missed(whole: trees.Patched) -> None:
@@ -124,7 +138,7 @@ def test_a_run_on_the_patched_tree_changes_nothing(made: trees.Patched, tmp_path
     roots = tuple(f"{root}={tmp_path / root}" for root in ("vllm", "transformers"))
     again = trees.patched(trees.request_for(trees=roots))
     assert errors(again.run) == []
-    outcomes = {r.id: type(r.outcome) for r in again.run.results if r.id not in WAITS and r.id != SIX[-1]}
+    outcomes = {r.id: type(r.outcome) for r in again.run.results if r.id not in OFF and r.id != SIX[-1]}
     assert outcomes == dict.fromkeys(outcomes, AlreadyApplied)
     assert again.run.base.digest == made.run.tree.digest
     assert again.run.tree.digest == made.run.tree.digest

@@ -27,7 +27,7 @@ REFERENCE = "localhost/corex-replica:0.6.3"
 PROGRAM = ["/usr/bin/python3", "/opt/patchset/patchset.py"]
 STAGES = [
     "baseline-patch-ops",
-    "triton-tuning",
+    "triton-tuning-deployed",
     "triton-enable",
     "v2-kernel-deploy",
     "decode-threshold",
@@ -109,7 +109,7 @@ def test_the_patches_apply_with_git_and_give_the_same_bytes(rendered_build: Path
 
 @pytest.mark.image
 def test_the_rendered_image_builds_and_says_that_all_is_applied(
-    buildah: Buildah, rendered_build: Path, replica: Mapping[str, bytes], looked_at: Snapshot
+    buildah: Buildah, rendered_build: Path, replica: Mapping[str, bytes], looked_at: Snapshot, tmp_path: Path
 ) -> None:
     make_base(buildah, replica, REFERENCE)
     image, _ = buildah.build(rendered_build)
@@ -146,6 +146,9 @@ def test_the_rendered_image_builds_and_says_that_all_is_applied(
         }
 
     assert outside(after) == outside(before), "links, modes and all other files are as before"
+
+    buildah("push", "--quiet", image, f"oci-archive:{tmp_path / 'saved.tar'}")
+    assert run_app(["verify", "-C", str(ROOT), "--image", str(tmp_path / "saved.tar")]) == 0, "code and log say so too"
 
 
 @pytest.mark.image

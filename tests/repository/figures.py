@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Below this a number is everyone's: a number of heads, a head size. So are the powers of two up to the second.
 DISTINCTIVE = 4096
 COMMON_POWER = 8192
+# Figures that are everyone's number too: registers of a multiprocessor.
+EVERYONES = frozenset({65536})
 # Measured or derived, and in no target: blocks of KV cache, tokens that fit, bandwidth of one SM.
 FURTHER = (5507, 16878, 19259, 67512, 88112, 56 * 10**9)
 
@@ -49,12 +51,12 @@ def _numbers(target: Target) -> Iterator[int]:
     for section in (target.device, target.model, target.engine):
         for figure in section.values():
             for value in (figure.value, *figure.values) if isinstance(figure, Figure) else (figure,):
-                if isinstance(value, int) and value >= DISTINCTIVE and not _common_power(value):
+                if isinstance(value, int) and value >= DISTINCTIVE and not _common(value):
                     yield value
 
 
-def _common_power(value: int) -> bool:
-    return value <= COMMON_POWER and value & (value - 1) == 0
+def _common(value: int) -> bool:
+    return value in EVERYONES or (value <= COMMON_POWER and value & (value - 1) == 0)
 
 
 def in_text(text: str, figures: frozenset[int]) -> Iterator[tuple[int, str]]:

@@ -16,6 +16,7 @@ LONG = {
     "kernels/paged_attention_pytorch.py": "deployed as one file beside the code that calls it",
     "kernels/muh_dispatch.py": "one table, with what refuses a row that does not fit",
     "kernels/paged_attention_v2_triton.py": "deployed as one file beside the code that calls it",
+    "kernels/trust.py": "deployed as one file, which also answers `live` on its own",
     "kernels/prefix_prefill.py": "deployed as one file in vLLM's place of it",
     "orchestrator/cli/steps.py": "the steps of a run, in the order in which they are taken",
     "orchestrator/code/fold.py": "one interpreter: a case for each kind of statement and expression",
@@ -26,7 +27,7 @@ LONG = {
     "orchestrator/engine/plan.py": "compiles each part of a stage, side by side",
     "orchestrator/engine/run.py": "the fold over the stages, with the state between two of them",
 }
-TEXT = re.compile(r"\.(py|md|yaml|toml|json|j2|txt|typed|lock)$|(^|/)(Makefile|LICENSE|run|\.gitignore)$")
+TEXT = re.compile(r"\.(py|md|yaml|toml|json|j2|txt|typed|lock|svg)$|(^|/)(Makefile|LICENSE|run|\.gitignore)$")
 # A machine of whoever wrote it; a file may speak of a home folder in a test of its own.
 PRIVATE = re.compile(r"(?<![\w.])(/home/\w|/Users/\w|/root/\w|/work/\w|/tmp/w\b|[A-Z]:\\Users)")
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
