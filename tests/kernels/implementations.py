@@ -102,7 +102,7 @@ class Implementation:
         kernels = importlib.import_module(PREFILL[self.name])
         query, key, value, there = (tensor.to(self.device) for tensor in (step.query, step.key, step.value, out))
         cached = self._there(step.cached)
-        totals = cached.lengths + torch.tensor(step.new, dtype=torch.int32, device=self.device)
+        totals = step.seq_lens.to(self.device)
         slopes = None if step.slopes is None else step.slopes.to(self.device)
         longest = max(step.new, default=0) if step.max_input_len is None else step.max_input_len
         before = (query, key, value)

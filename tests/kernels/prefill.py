@@ -16,6 +16,7 @@ class Prefill:
     key: torch.Tensor
     value: torch.Tensor
     cached: Cached
+    seq_lens: torch.Tensor
     new: tuple[int, ...]
     window: int | None = None
     slopes: torch.Tensor | None = None
@@ -51,7 +52,8 @@ def prefill(  # noqa: PLR0913 - every one is a dimension of the problem
     )
     query = queries(sum(new), kv_heads * group, head_size, dtype, seed + 1)
     key, value = (queries(sum(new), kv_heads, head_size, dtype, seed + offset) for offset in (2, 3))
-    return Prefill(query, key, value, pages, tuple(new))
+    lengths = pages.lengths + torch.tensor(new, dtype=torch.int32)
+    return Prefill(query, key, value, pages, lengths, tuple(new))
 
 
 def expected(step: Prefill) -> torch.Tensor:

@@ -14,6 +14,7 @@ from kernels import paged_attention_pytorch
 from tests.kernels import decode, test_prefix
 from tests.kernels.decode import Decode, Step
 from tests.kernels.dense import cached, queries
+from tests.kernels.prefill import prefill
 
 HALF = torch.float16
 
@@ -99,7 +100,7 @@ def test_prefill_stays_within_its_bound_whatever_the_lengths(
 ) -> None:
     monkeypatch.setattr(paged_attention_pytorch, "MAX_SCORES", budget)
     monkeypatch.setattr(paged_attention_pytorch, "MAX_GATHERED", budget)
-    step = test_prefix.prefill([context], [new])
+    step = prefill([context], [new])
     known = [step.query, step.key, step.value, step.cached.key_cache, step.cached.value_cache, step.cached.block_tables]
     two_pages = 2 * 16 * 2 * 64
     assert largest_storage(known, lambda: test_prefix.run(step)) <= max(budget + two_pages, step.query.numel())
@@ -133,7 +134,7 @@ def test_decode_never_reads_the_device(
 
 
 def test_reading_the_device_would_be_noticed() -> None:
-    step = test_prefix.prefill([33], [4])
+    step = prefill([33], [4])
     with FakeTensorMode() as mode, pytest.raises(DataDependentOutputException):
         mode.from_tensor(step.cached.lengths).tolist()
 
@@ -198,5 +199,5 @@ def test_even_one_sequence_takes_fewer_operations_than_a_loop(lengths: list[int]
 
 @pytest.mark.parametrize(("kv_heads", "most"), [(1, 25), (2, 30)])
 def test_prefill_without_context_takes_few_operations(kv_heads: int, most: int) -> None:
-    step = test_prefix.prefill([0], [64], kv_heads=kv_heads, dtype=torch.float32)
+    step = prefill([0], [64], kv_heads=kv_heads, dtype=torch.float32)
     assert operations(lambda: test_prefix.run(step)) <= most

@@ -1,7 +1,6 @@
 """Prefill against a cached context: the tiled path gives the dense answer."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,56 +9,10 @@ from hypothesis import strategies as st
 
 from kernels import paged_attention_pytorch
 from tests.kernels import decode
-from tests.kernels.dense import Cached, assert_close, attention, cached, queries, slopes_of
+from tests.kernels.dense import assert_close, slopes_of
+from tests.kernels.prefill import Prefill, expected, prefill
 
 HALF = torch.float16
-
-
-@dataclass(frozen=True)
-class Prefill:
-    """One prefill step: what `PagedAttention.forward_prefix` is given. `cached` holds the context alone."""
-
-    query: torch.Tensor
-    key: torch.Tensor
-    value: torch.Tensor
-    cached: Cached
-    seq_lens: torch.Tensor
-    new: tuple[int, ...]
-    window: int | None = None
-    slopes: torch.Tensor | None = None
-    kv_cache_dtype: str = "auto"
-
-    @property
-    def starts(self) -> torch.Tensor:
-        return torch.tensor([0, *self.new], dtype=torch.int32).cumsum(0, dtype=torch.int32)
-
-
-def prefill(  # noqa: PLR0913 - every one is a dimension of the problem
-    contexts: Sequence[int],
-    new: Sequence[int],
-    *,
-    group: int = 2,
-    kv_heads: int = 2,
-    head_size: int = 64,
-    block_size: int = 16,
-    dtype: torch.dtype = HALF,
-    spare_columns: int = 0,
-    seed: int = 0,
-) -> Prefill:
-    tokens = sum(new)
-    pages = cached(
-        contexts,
-        kv_heads=kv_heads,
-        head_size=head_size,
-        block_size=block_size,
-        dtype=dtype,
-        spare_columns=spare_columns,
-        seed=seed,
-    )
-    query = queries(tokens, kv_heads * group, head_size, dtype, seed + 1)
-    key, value = (queries(tokens, kv_heads, head_size, dtype, seed + offset) for offset in (2, 3))
-    lengths = pages.lengths + torch.tensor(new, dtype=torch.int32)
-    return Prefill(query, key, value, pages, lengths, tuple(new))
 
 
 def run(step: Prefill) -> torch.Tensor:
@@ -80,24 +33,6 @@ def run(step: Prefill) -> torch.Tensor:
         1.0,
         1.0,
     )
-
-
-def expected(step: Prefill) -> torch.Tensor:
-    rows = []
-    starts = step.starts.tolist()
-    for index, (keys, values) in enumerate(zip(step.cached.keys, step.cached.values, strict=True)):
-        new = slice(starts[index], starts[index + 1])
-        rows.append(
-            attention(
-                step.query[new],
-                torch.cat((keys, step.key[new])),
-                torch.cat((values, step.value[new])),
-                scale=step.query.shape[-1] ** -0.5,
-                slopes=step.slopes,
-                window=step.window,
-            )
-        )
-    return torch.cat(rows)
 
 
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
