@@ -31,6 +31,8 @@ FIELDS: dict[str, dict[str, Any]] = {
     "called_by": {"name": "f"},
     "imported_by": {},
     "tile_fits": {"within": "f", "name": "BLOCK"},
+    "table_fits": {"name": "f", "device": "a"},
+    "effective_value": {"name": "x", "equals": 1},
     "run_config": {},
 }
 READS_PYTHON = sorted(
