@@ -9,12 +9,14 @@ import importlib
 import json
 import logging
 import os
+import signal
 import sys
 from typing import Any
 
 
 def main(folder: str, package: str, operations: list[str]) -> None:
     """Print the answers, the log and what `live` says afterwards."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background is started without it
     sys.path[0] = folder
     lines: list[str] = []
 

@@ -57,7 +57,8 @@ def test_every_row_of_both_tables_is_compiled_for_each_of_its_targets(judged: li
 def test_the_bi100s_rows_spill_nothing_in_half_precision_and_have_its_threads() -> None:
     for case in compile_gate.cases():
         if case.row.device == "bi100":
-            assert case.job.num_warps * 32 == case.row.num_warps * 64
+            warps = case.row.merge_warps if case.variant == "second launch" else case.row.num_warps
+            assert case.job.num_warps * 32 == warps * 64
             assert case.row.spilled == 0 or case.row.dtype == "float32"
 
 
