@@ -96,7 +96,8 @@ def lines(workspace: Workspace, *arguments: str) -> list[str]:
     return workspace.run("lock", *arguments).out.splitlines()
 
 
-def test_a_lock_shows_what_it_blesses_once(workspace: Workspace) -> None:
+def test_a_lock_shows_what_it_blesses_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")  # a narrow terminal breaks the lines
     base, limit = lines(workspace)
     assert base.startswith("new base ")
     assert limit.startswith("limit: pkg/a.py   ")
