@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from hypothesis import strategies as st
 
 from kernels import paged_attention_pytorch, paged_attention_v2_pytorch
-from tests.kernels.dense import Cached, attention
+from tests.kernels.dense import Cached, attention, cached, queries, slopes_of
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,16 @@ def buffers(step: Step) -> Buffers:
     return Buffers(torch.full(shape, nan), torch.full(shape, nan), tmp_out)
 
 
-def v2_into(step: Step, out: torch.Tensor, work: Buffers) -> None:
+def v2_into(
+    step: Step,
+    out: torch.Tensor,
+    work: Buffers,
+    attend: Callable[..., None] = paged_attention_v2_pytorch.paged_attention_v2,
+) -> None:
+    """Call an implementation of V2 as vLLM does."""
     heads, kv_heads = step.query.shape[1], step.cached.kv_heads
     mapping = torch.arange(kv_heads, dtype=torch.int32).repeat_interleave(heads // kv_heads)
-    paged_attention_v2_pytorch.paged_attention_v2(
+    attend(
         out,
         work.exp_sum,
         work.max_logits,
@@ -79,6 +86,37 @@ def v2(step: Step) -> torch.Tensor:
     out = torch.full_like(step.query, float("nan"))
     v2_into(step, out, buffers(step))
     return out
+
+
+@st.composite
+def steps(
+    draw: st.DrawFn,
+    lengths: st.SearchStrategy[list[int]],
+    dtypes: tuple[torch.dtype, ...],
+    most_kv_heads: int,
+    beyond: tuple[int, ...],
+) -> Step:
+    """Draw a step of any shape whose `max_seq_len` is one of `beyond` above the longest sequence."""
+    drawn = draw(lengths)
+    head_size = draw(st.sampled_from([64, 80, 96, 112, 120, 128, 192, 256]))
+    dtype = draw(st.sampled_from(dtypes))
+    pages = cached(
+        drawn,
+        kv_heads=draw(st.integers(1, most_kv_heads)),
+        head_size=head_size,
+        block_size=draw(st.sampled_from([8, 16, 24, 32, 40, 64])),
+        dtype=dtype,
+        spare_columns=draw(st.integers(1, 70)),
+        seed=draw(st.integers(0, 2**20)),
+    )
+    heads = pages.kv_heads * draw(st.sampled_from([1, 2, 3, 5, 7, 8]))
+    return Step(
+        queries(len(drawn), heads, head_size, dtype, seed=draw(st.integers(0, 2**20))),
+        pages,
+        max_seq_len=max(drawn) + draw(st.sampled_from(beyond)),
+        slopes=draw(st.sampled_from([None, slopes_of(heads)])),
+        head_mapping=draw(st.booleans()),
+    )
 
 
 def long(step: Step) -> torch.Tensor:

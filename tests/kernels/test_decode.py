@@ -161,32 +161,16 @@ def test_heads_that_do_not_divide_are_refused(run: Decode) -> None:
         run(Step(queries(1, 5, 64, HALF), cached([5])))
 
 
-@st.composite
-def steps(draw: st.DrawFn) -> Step:
-    lengths = draw(st.lists(st.one_of(st.integers(0, 40), st.integers(500, 1100)), min_size=1, max_size=4))
-    head_size = draw(st.sampled_from([64, 80, 96, 112, 120, 128, 192, 256]))
-    dtype = draw(st.sampled_from([torch.float16, torch.bfloat16, torch.float32]))
-    pages = cached(
-        lengths,
-        kv_heads=draw(st.integers(1, 3)),
-        head_size=head_size,
-        block_size=draw(st.sampled_from([8, 16, 24, 32, 40, 64])),
-        dtype=dtype,
-        spare_columns=draw(st.integers(1, 70)),
-        seed=draw(st.integers(0, 2**20)),
-    )
-    heads = pages.kv_heads * draw(st.sampled_from([1, 2, 3, 5, 7, 8]))
-    return Step(
-        queries(len(lengths), heads, head_size, dtype, seed=draw(st.integers(0, 2**20))),
-        pages,
-        max_seq_len=max(lengths) + draw(st.sampled_from([0, 0, 1, 700, 5000])),
-        slopes=draw(st.sampled_from([None, slopes_of(heads)])),
-        head_mapping=draw(st.booleans()),
-    )
+STEPS = decode.steps(
+    st.lists(st.one_of(st.integers(0, 40), st.integers(500, 1100)), min_size=1, max_size=4),
+    (torch.float16, torch.bfloat16, torch.float32),
+    3,
+    (0, 0, 1, 700, 5000),
+)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(step=steps())
+@given(step=STEPS)
 def test_any_shape_gives_the_dense_answer(run: Decode, step: Step) -> None:
     assert_close(run(step), decode.expected(step))
 

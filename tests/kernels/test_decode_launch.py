@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.kernels.decode import Step, buffers
+from tests.kernels.decode import Step, buffers, v2_into
 from tests.kernels.dense import cached, queries
 
 pytestmark = pytest.mark.triton
@@ -65,26 +65,8 @@ class Scene:
     def run(self, step: Step, out: torch.Tensor | None = None) -> list[str]:
         """Return which kernels one call launched, in their order."""
         before = len(self.launches)
-        work = buffers(step)
-        self.kernels.paged_attention_v2(
-            torch.empty_like(step.query) if out is None else out,
-            work.exp_sum,
-            work.max_logits,
-            work.tmp_out,
-            step.query,
-            step.cached.key_cache,
-            step.cached.value_cache,
-            step.cached.kv_heads,
-            step.scale,
-            step.tables,
-            step.cached.lengths,
-            step.cached.block_size,
-            step.limit,
-            step.slopes,
-            step.kv_cache_dtype,
-            1.0,
-            1.0,
-        )
+        target = torch.empty_like(step.query) if out is None else out
+        v2_into(step, target, buffers(step), self.kernels.paged_attention_v2)
         return [name for name, *_ in self.launches[before:]]
 
 

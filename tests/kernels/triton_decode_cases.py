@@ -42,28 +42,7 @@ def _forget_plans() -> None:
 
 
 def into(step: Step, out: torch.Tensor, work: Buffers | None = None) -> None:
-    buffers = work or decode.buffers(step)
-    heads, kv_heads = step.query.shape[1], step.cached.kv_heads
-    mapping = torch.arange(kv_heads, dtype=torch.int32).repeat_interleave(heads // kv_heads)
-    triton_decode.paged_attention_v2(
-        out,
-        buffers.exp_sum,
-        buffers.max_logits,
-        buffers.tmp_out,
-        step.query,
-        step.cached.key_cache,
-        step.cached.value_cache,
-        mapping if step.head_mapping else kv_heads,
-        step.scale,
-        step.tables,
-        step.cached.lengths,
-        step.cached.block_size,
-        step.limit,
-        step.slopes,
-        step.kv_cache_dtype,
-        1.0,
-        1.0,
-    )
+    decode.v2_into(step, out, work or decode.buffers(step), triton_decode.paged_attention_v2)
 
 
 def run(step: Step) -> torch.Tensor:
@@ -188,32 +167,13 @@ def test_work_memory_that_was_handed_out_is_never_freed_and_grows_by_doubling() 
     assert triton_decode._workspace(1, query) is second
 
 
-@st.composite
-def steps(draw: st.DrawFn) -> Step:
-    lengths = draw(st.lists(st.integers(0, 200), min_size=1, max_size=3))
-    head_size = draw(st.sampled_from([64, 80, 96, 112, 120, 128, 192, 256]))
-    dtype = draw(st.sampled_from([torch.float16, torch.float32]))
-    pages = cached(
-        lengths,
-        kv_heads=draw(st.integers(1, 2)),
-        head_size=head_size,
-        block_size=draw(st.sampled_from([8, 16, 24, 32, 40, 64])),
-        dtype=dtype,
-        spare_columns=draw(st.integers(1, 70)),
-        seed=draw(st.integers(0, 2**20)),
-    )
-    heads = pages.kv_heads * draw(st.sampled_from([1, 2, 3, 5, 7, 8]))
-    return Step(
-        queries(len(lengths), heads, head_size, dtype, seed=draw(st.integers(0, 2**20))),
-        pages,
-        max_seq_len=max(lengths) + draw(st.sampled_from([0, 0, 1, 700])),
-        slopes=draw(st.sampled_from([None, slopes_of(heads)])),
-        head_mapping=draw(st.booleans()),
-    )
+STEPS = decode.steps(
+    st.lists(st.integers(0, 200), min_size=1, max_size=3), (torch.float16, torch.float32), 2, (0, 0, 1, 700)
+)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(step=steps(), count=st.integers(1, 6))
+@given(step=STEPS, count=st.integers(1, 6))
 def test_any_shape_gives_the_dense_answer(step: Step, count: int, split: Split) -> None:
     split(count)
     assert_close(run(step), decode.expected(step))

@@ -26,10 +26,10 @@ def hard(target: str) -> Member:
     return tarfile.LNKTYPE, target
 
 
-def layer(members: Mapping[str, Member] | Sequence[tuple[str, Member]]) -> bytes:
-    """Return the tar of a layer, or of any other tree of files."""
+def layer(members: Mapping[str, Member] | Sequence[tuple[str, Member]], mode: str = "w") -> bytes:
+    """Return the tar of a layer, or of any other tree of files; a pair is a member of another type and its target."""
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
+    with tarfile.open(fileobj=packed, mode=mode) as archive:  # type: ignore[call-overload] # the mode is a parameter
         for name, content in members.items() if hasattr(members, "items") else members:
             member = tarfile.TarInfo(name)
             if isinstance(content, tuple):

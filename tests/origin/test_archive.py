@@ -17,27 +17,13 @@ from hypothesis import strategies as st
 from orchestrator.core.diagnostics import Diagnostic, Rejected, Severity
 from orchestrator.origin.archive import read_package
 from orchestrator.origin.base import Base, Limits
+from tests.origin.images import layer as tar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
 PLAIN: dict[str, bytes] = {"p-1/demo/__init__.py": b"", "p-1/demo/a.py": b"A = 1\r\n", "p-1/setup.py": b"x"}
-
-
-def tar(files: Mapping[str, bytes | tuple[bytes, str]], mode: str = "w") -> bytes:
-    """Pack files; a pair is a member of another type and its link target."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode=mode) as archive:  # type: ignore[call-overload] # the mode is a parameter
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            if isinstance(content, tuple):
-                member.type, member.linkname = content
-                archive.addfile(member)
-            else:
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
 
 
 def zipped(files: Mapping[str, bytes], links: Mapping[str, str] | None = None) -> bytes:
