@@ -113,6 +113,7 @@ SMALL_PREFIXES = [
     Prefix("alibi", (50, 0), (30, 12), alibi=True),
     Prefix("a window of 8", (50, 0), (30, 12), window=8),
     Prefix("a window of 40", (50, 0), (30, 12), window=40),
+    Prefix("rows of no sequence", (30, 0), (5, 6), padding=3),
 ]
 PREFIXES = [
     *(_prefix_of(longest, n) for longest in LENGTHS for n in SEQUENCES),
@@ -120,7 +121,6 @@ PREFIXES = [
     Prefix("many new tokens", (600, 0, 16), (700, 530, 64)),
     Prefix("bfloat16", (40, 700), (20, 9), dtype="bfloat16"),
     Prefix("a window of 300 over a long context", (5000, 10), (70, 400), window=300),
-    Prefix("rows of no sequence", (30, 0), (5, 6), padding=3),
 ]
 
 V2_DIRECTLY = "V2 called directly"

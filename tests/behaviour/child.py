@@ -86,6 +86,8 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # the machine is shared: idle threads that wait for a core cost more than they bring
+    # What nobody writes reads as NaN, instead of whatever lay there: `torch.utils.deterministic` says how.
+    torch.use_deterministic_algorithms(True, warn_only=True)
     if arguments.hide_triton:
         hide_triton()
     tree = ImportedTree(arguments.device)

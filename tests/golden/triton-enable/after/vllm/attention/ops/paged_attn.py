@@ -17,7 +17,8 @@ class PagedAttention:
                        alibi_slopes, sliding_window, k_scale, v_scale):
         # Nothing is hidden.
         if HAS_TRITON:
-            output = torch.empty_like(query)
+            # no program of the kernel writes the rows of no sequence
+            output = torch.zeros_like(query)
             if attempt(
                     "prefix_prefill",
                     context_attention_fwd,
