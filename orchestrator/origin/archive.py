@@ -5,42 +5,20 @@ An archive is read once, front to back, so that the output of `docker run … ta
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
-import lzma
 import stat
 import tarfile
 import zipfile
-import zlib
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 from orchestrator.origin.base import DEFAULT_LIMITS, Base, Limits
 from orchestrator.origin.members import Contents, pick
 from orchestrator.origin.stream import Counted, TooLarge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from orchestrator.origin.unpacking import DAMAGED, unpacker
 
 MAX_TARGET = 4096  # bytes of a link's target, as Linux limits them
-DAMAGED = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    OSError,
-    ValueError,
-    OverflowError,
-    RuntimeError,  # zipfile says so of encrypted members
-)
-MAGIC: tuple[tuple[bytes, Callable[[IO[bytes]], object]], ...] = (
-    (b"\x1f\x8b", gzip.open),
-    (b"BZh", bz2.open),
-    (b"\xfd7zXZ\x00", lzma.open),
-)
 
 
 def read_package(
@@ -79,16 +57,16 @@ def _read(
         raise Rejected(Diagnostic("E304", f"{source} unpacks to more than {error} bytes", help=help_)) from None
     except DAMAGED as error:
         message = f"{source} is damaged or no archive: {error or type(error).__name__}"
-        help_ = "Give a whole tar, tar.gz, tar.bz2, tar.xz or zip; if it came through a pipe, see what its maker says."
+        help_ = "Give a whole tar, tar.gz, tar.bz2, tar.xz, tar.zst or zip; of a pipe, see what its maker says."
         raise Rejected(Diagnostic("E304", message, help=help_)) from None
     harvest = pick(contents, package, root, source)
     return harvest.base(source, raw.sha256), tuple(harvest.findings)
 
 
 def _read_tar(raw: Counted, head: bytes, contents: Contents, limits: Limits) -> None:
-    unpack = next((open_ for magic, open_ in MAGIC if head.startswith(magic)), None)
+    unpack = unpacker(head)
     # A plain tar is as large as it looks. A compressed one may not be, so what comes out of it is bounded.
-    plain = raw if unpack is None else Counted(cast("IO[bytes]", unpack(cast("IO[bytes]", raw))), limits.unpacked)
+    plain = raw if unpack is None else Counted(unpack(cast("IO[bytes]", raw)), limits.unpacked)
     if not any(plain.peek(512)):
         raise tarfile.ReadError("it is empty")
     with tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|", errorlevel=1) as tar:

@@ -6,11 +6,8 @@ It may be an OCI layout, an archive of one, what `docker save` writes, or a tar 
 
 from __future__ import annotations
 
-import bz2
 import contextlib
-import gzip
-import importlib
-import lzma
+import os
 import tarfile
 import tempfile
 from dataclasses import dataclass, field
@@ -18,14 +15,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity
-from orchestrator.origin.archive import DAMAGED
 from orchestrator.origin.base import DEFAULT_LIMITS, MIB, Base, Harvest, Limits, shown_name
 from orchestrator.origin.layers import FOLDER, SPECIAL, File, Folder, Layer, Layers, Link, Wanted, plain_name
 from orchestrator.origin.packed import Blob, FolderStore, TarStore, layers_of, looks_packed
 from orchestrator.origin.stream import Counted, TooLarge
+from orchestrator.origin.unpacking import DAMAGED, unpacker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
 
 GIB = 2**30
@@ -33,9 +30,7 @@ MAX_LAYER = 128 * GIB
 MAX_RATIO = 300  # honest layers are a tenth of it; gzip cannot pass 1,032
 MAX_HEADER = MIB
 PATCHSET, AUDIT = "opt/patchset", "audit.jsonl"
-PACKED = frozenset({"index.json", "manifest.json", "oci-layout"})
 _ROUNDS = 3
-_ZSTD = b"\x28\xb5\x2f\xfd"
 _HELP = "Give an OCI layout or archive, what `docker save` writes, or pipe `docker export CONTAINER` into `--image -`."
 
 
@@ -84,23 +79,38 @@ def read_image(
         raise Rejected(Diagnostic("E304", f"{shown} is damaged or no image: {what}", help=_HELP)) from None
 
 
-def _from_stream(
-    stream: IO[bytes], shown: str, spellings: Mapping[str, tuple[str, ...]], which: str | None, limits: Limits
+def _from_stream(  # noqa: PLR0913, PLR0917 - what `read_image` was given, and the size where it is known
+    stream: IO[bytes],
+    shown: str,
+    spellings: Mapping[str, tuple[str, ...]],
+    which: str | None,
+    limits: Limits,
+    size: int | None = None,
 ) -> InImage:
-    """Read what comes through a pipe: a file system front to back; an archive of layers goes to disk first."""
+    """Read what can be read once: a file system front to back; an archive of layers goes to disk first."""
     ahead = Counted(stream)
-    if not looks_packed(ahead.peek(tarfile.BLOCKSIZE)):
-        return _from_layers([_whole(cast("IO[bytes]", ahead))], shown, spellings, limits)
+    unpack = unpacker(ahead.peek(tarfile.BLOCKSIZE))
+    plain = ahead if unpack is None else Counted(unpack(cast("IO[bytes]", ahead)), _bound(size))
+    if not looks_packed(plain.peek(tarfile.BLOCKSIZE)):
+        return _from_layers([_whole(cast("IO[bytes]", plain))], shown, spellings, limits)
     with tempfile.TemporaryFile() as copy:
-        while part := ahead.read(MIB):
+        while part := plain.read(MIB):
             copy.write(part)
+        ahead.drain()
         return _from_layers(layers_of(TarStore(copy), which, shown), shown, spellings, limits)
 
 
 def _from_file(
     stream: IO[bytes], shown: str, spellings: Mapping[str, tuple[str, ...]], which: str | None, limits: Limits
 ) -> InImage:
-    if looks_packed(stream.read(tarfile.BLOCKSIZE)):
+    head = stream.read(tarfile.BLOCKSIZE)
+    stream.seek(0)
+    if unpack := unpacker(head):
+        packed = looks_packed(unpack(stream).read(tarfile.BLOCKSIZE))
+        stream.seek(0)
+        if packed:  # layers are read out of order, so it is unpacked first
+            return _from_stream(stream, shown, spellings, which, limits, os.fstat(stream.fileno()).st_size)
+    elif looks_packed(head):
         return _from_layers(layers_of(TarStore(stream), which, shown), shown, spellings, limits)
     return _from_layers([_whole(stream, again=True)], shown, spellings, limits)
 
@@ -165,11 +175,15 @@ def _layer(blob: Blob, wanted: Wanted) -> Layer:
         return _layer_of(Counted(stream), blob, wanted)
 
 
+def _bound(packed: int | None) -> int:
+    """Return how many bytes may come out of something packed of that size."""
+    return MAX_LAYER if packed is None else min(MAX_LAYER, max(GIB, MAX_RATIO * packed))
+
+
 def _layer_of(raw: Counted, blob: Blob, wanted: Wanted) -> Layer:
     head = raw.peek(tarfile.BLOCKSIZE)
-    unpack = _unpacker(head, blob.name)
-    bound = MAX_LAYER if blob.size is None else min(MAX_LAYER, max(GIB, MAX_RATIO * blob.size))
-    plain = raw if unpack is None else Counted(cast("IO[bytes]", unpack(cast("IO[bytes]", raw))), bound)
+    unpack = unpacker(head)
+    plain = raw if unpack is None else Counted(unpack(cast("IO[bytes]", raw)), _bound(blob.size))
     layer = Layer(wanted)
     with tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|", errorlevel=1, tarinfo=_Header) as tar:
         for member in tar:
@@ -203,19 +217,6 @@ def _take(tar: tarfile.TarFile, member: tarfile.TarInfo, layer: Layer) -> None:
         layer.file(name, member.size, None)
 
 
-def _unpacker(head: bytes, name: str) -> Callable[[IO[bytes]], object] | None:
-    """Return what unpacks a stream that begins so, None for a plain tar."""
-    if head.startswith(_ZSTD):
-        try:
-            return cast("Callable[[IO[bytes]], object]", importlib.import_module("compression.zstd").open)
-        except ModuleNotFoundError:
-            message = f"{name} is packed with zstd, which Python has from 3.14 on"
-            help_ = "Save it with gzip: `skopeo copy --dest-compress-format gzip … oci-archive:IMAGE.tar`."
-            raise Rejected(Diagnostic("E304", message, help=help_)) from None
-    known = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
-    return next((open_ for magic, open_ in known if head.startswith(magic)), None)
-
-
 @dataclass
 class _Look:
     """Reads the package roots out of the merged layers; `missing` are names whose contents were not kept."""
@@ -244,10 +245,6 @@ class _Look:
             tried = tuple(f"/{path}" for paths in self.spellings.values() for path in paths)
             message = f"{shown} has none of the package roots of the target"
             help_ = "Correct `roots:` of the target, or name the right image."
-            if not PACKED.isdisjoint(self.layers.entries):
-                help_ = (
-                    "It is an archive of layers that is packed as a whole: unpack it, `gunzip -c FILE`, and pipe that."
-                )
             raise Rejected(Diagnostic("E304", message, notes=("looked for:", *tried), help=help_))
         return InImage(bases, folders, differ, self.audit(), count, tuple(findings))
 

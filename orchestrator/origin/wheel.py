@@ -21,8 +21,9 @@ from packaging.version import Version
 
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, errors
 from orchestrator.core.digest import digest
-from orchestrator.origin.archive import DAMAGED, read_package
+from orchestrator.origin.archive import read_package
 from orchestrator.origin.pinned import Kind, PinnedFile, fetch_pinned
+from orchestrator.origin.unpacking import DAMAGED
 from orchestrator.spec.pins import wheel_name
 
 if TYPE_CHECKING:
