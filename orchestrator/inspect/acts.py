@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 from orchestrator.core.diagnostics import Severity
 from orchestrator.inspect.commands import act_of
 from orchestrator.inspect.copying import copy_files, need
-from orchestrator.inspect.deeds import Act, Change, Copy, Download, EditFile, Other, PipInstall, RunScript
+from orchestrator.inspect.deeds import (
+    STREAM_EDITORS,
+    Act,
+    Change,
+    Copy,
+    Download,
+    EditFile,
+    Other,
+    PipInstall,
+    RunScript,
+)
 from orchestrator.inspect.paths import is_known, joined, package_key
 from orchestrator.inspect.scripts import run_python, run_shell
 from orchestrator.inspect.session import SedEdit
@@ -22,90 +32,15 @@ if TYPE_CHECKING:
     from orchestrator.inspect.syntax import Redirect, Statement
     from orchestrator.inspect.text import Chunk
 
-_QUIET = frozenset(
-    [
-        "echo",
-        "printf",
-        "true",
-        "false",
-        ":",
-        "set",
-        "export",
-        "unset",
-        "mkdir",
-        "chmod",
-        "chown",
-        "rm",
-        "rmdir",
-        "ls",
-        "cat",
-        "grep",
-        "egrep",
-        "fgrep",
-        "test",
-        "[",
-        "which",
-        "command",
-        "id",
-        "exit",
-        "return",
-        "shift",
-        "trap",
-        "umask",
-        "ulimit",
-        "ldconfig",
-        "useradd",
-        "groupadd",
-        "adduser",
-        "addgroup",
-        "usermod",
-        "locale-gen",
-        "update-alternatives",
-        "head",
-        "tail",
-        "wc",
-        "sort",
-        "uniq",
-        "cut",
-        "tr",
-        "awk",
-        "find",
-        "xargs",
-        "date",
-        "sleep",
-        "env",
-        "hash",
-        "type",
-        "read",
-        "local",
-        "declare",
-        "eval",
-        "kill",
-        "wait",
-        "ldd",
-        "file",
-        "stat",
-        "du",
-        "df",
-        "uname",
-        "whoami",
-        "sha256sum",
-        "sha512sum",
-        "md5sum",
-        "gpg",
-        "dpkg",
-        "rpm",
-        "apt-mark",
-        "strip",
-        "touch",
-        "popd",
-        "exec",
-        "strings",
-        "tee",
-        "gosu",
-        "ln",
-    ]
-)
+_QUIET = frozenset([
+    "echo", "printf", "true", "false", ":", "set", "export", "unset", "mkdir", "chmod", "chown", "rm", "rmdir",
+    "ls", "cat", "grep", "egrep", "fgrep", "test", "[", "which", "command", "id", "exit", "return", "shift",
+    "trap", "umask", "ulimit", "ldconfig", "useradd", "groupadd", "adduser", "addgroup", "usermod",
+    "locale-gen", "update-alternatives", "head", "tail", "wc", "sort", "uniq", "cut", "tr", "awk", "find",
+    "xargs", "date", "sleep", "env", "hash", "type", "read", "local", "declare", "eval", "kill", "wait", "ldd",
+    "file", "stat", "du", "df", "uname", "whoami", "sha256sum", "sha512sum", "md5sum", "gpg", "dpkg", "rpm",
+    "apt-mark", "strip", "touch", "popd", "exec", "strings", "tee", "gosu", "ln",
+])  # fmt: skip
 _RANK = ("", "warning", "error")
 _ADDRESS = re.compile(r"^\s*(?:\d+|\$)(?:,(?:\d+|\$))?\s*[aicdr]")
 _PATCHED = re.compile(r"^\+\+\+ (?:[^\t\n]*?)([^\t\n]+?)(?:\t.*)?$", re.MULTILINE)
@@ -128,8 +63,10 @@ class Acts:
 
     def perform(self, act: Act, place: Place, chunk: Chunk, statement: Statement, words: list[str]) -> None:
         """Do on paper what a command does, and keep how much its failure matters."""
-        weight = self.effect(act, place, chunk, statement, words)
-        at = chunk.place(statement.start)
+        self.weigh(chunk.place(statement.start), self.effect(act, place, chunk, statement, words))
+
+    def weigh(self, at: Place, weight: str) -> None:
+        """Keep how much a failure of what stands at a place matters."""
         if _RANK.index(weight) > _RANK.index(
             self.session.weights.get(at, "")
         ):  # a loop does several things in one place
@@ -172,20 +109,21 @@ class Acts:
             if package_key(path) and is_python_path(path):
                 how = f"`{redirect.op}`"
                 self.machine.image.events.append(Edit(path, place, how))
+                if not self.machine.runtime:  # `cat a.py > …/a.py` is a copy
+                    self.weigh(chunk.place(statement.start), "error")
             if is_known(path):
                 self.machine.image.put(path, "")
 
     def _edit(self, act: EditFile, place: Place, statement: Statement) -> None:
         image = self.machine.image
         paths = [self.path(target) for target in act.targets]
-        if act.how in {"sed", "gsed", "perl"}:
+        if act.how in STREAM_EDITORS:
             for spelled, path in zip(act.targets, paths, strict=True):
                 need(self.machine, spelled, place, quiet=True)
                 if is_python_path(path):
                     image.events.append(Edit(path, place, f"{act.how} -i"))
-                    if act.how == "perl" or not all(
-                        _ADDRESS.match(s) for s in re.split(r"[;\n]", act.script) if s.strip()
-                    ):
+                    by_line = [_ADDRESS.match(s) for s in re.split(r"[;\n]", act.script) if s.strip()]
+                    if act.how not in {"sed", "gsed", "ed"} or not all(by_line):
                         self.session.seds.append(SedEdit(path, place))
             return
         patch = act.script or self._stdin(statement.redirects)

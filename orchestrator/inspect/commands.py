@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import posixpath
 import re
+from itertools import pairwise
 
 from orchestrator.inspect.deeds import (
+    LOST,
     UNKNOWN,
     Act,
     Change,
@@ -16,40 +18,11 @@ from orchestrator.inspect.deeds import (
     PipInstall,
     RunScript,
 )
+from orchestrator.inspect.wrappers import unwrapped
 
-# Programs that run another command, with those of their options that take a value.
-WRAPPERS: dict[str, str] = {
-    "sudo": "-u -g -h -p -C", "env": "-u -C -S", "nohup": "", "nice": "-n", "ionice": "-c -n -p", "setsid": "",
-    "timeout": "-s -k --signal --kill-after", "time": "-f -o", "command": "", "exec": "-a", "stdbuf": "-o -e -i",
-    "unbuffer": "", "chronic": "", "gosu": "", "su-exec": "", "tini": "", "dumb-init": "", "builtin": "",
-    "parallel": "-j --jobs -n",
-    "xargs": "-n -P -I -L -d -a -s -E", "eatmydata": "", "fakeroot": "", "chroot": "", "numactl": "", "then": "",
-}  # fmt: skip
-_LEADING = {"timeout": 1, "gosu": 1, "su-exec": 1, "chroot": 1}  # words before the command
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh", "busybox"})
 _PYTHON_NAME = re.compile(r"(?:python|pypy)[\d.]*t?|\$\{\w*PYTHON\w*\}", re.IGNORECASE)
 _PIP_NAME = re.compile(r"pip[\d.]*|\$\{\w*PIP\w*\}", re.IGNORECASE)
-
-
-def unwrapped(words: list[str]) -> list[str]:
-    """Return the words of the command that runs in the end, without `sudo`, `env A=b`, `timeout 60` and the like."""
-    for _ in range(8):
-        name = posixpath.basename(words[0]) if words else ""
-        if name not in WRAPPERS or (name == "command" and words[1:2] in (["-v"], ["-V"])):
-            break
-        valued = WRAPPERS[name].split()
-        rest = words[1:]
-        while rest and (rest[0].startswith("-") or (name == "env" and re.match(r"\w+=", rest[0]))):
-            taken = 2 if rest[0] in valued else 1
-            ended = rest[0] == "--"
-            rest = rest[taken:]
-            if ended:
-                break
-        rest = rest[_LEADING.get(name, 0) :]
-        if not rest:
-            break
-        words = rest
-    return words
 
 
 def act_of(words: list[str]) -> Act:
@@ -261,6 +234,27 @@ def _change(name: str, arguments: list[str]) -> Act:  # noqa: ARG001 - as all of
     return Change(operands[0] if operands else UNKNOWN)
 
 
+def _other_user(name: str, arguments: list[str]) -> Act:
+    """Read `su -c TEXT` and `script -c TEXT`: a text for a shell. `script` succeeds whatever it returns."""
+    options, _, values = split_options(arguments, "-c --command -g -G -s --shell")
+    text = values.get("-c") or values.get("--command")
+    if text and name == "script" and not any(re.match(r"-[a-z]*e|--return", option) for option in options):
+        text += LOST
+    return RunScript("shell", "", (), ("sh",), text=text) if text else Other(name, tuple(arguments))
+
+
+def _awk(name: str, arguments: list[str]) -> Act:
+    if not any(pair == ("-i", "inplace") for pair in pairwise(arguments)):
+        return Other(name, tuple(arguments))
+    _, operands, values = split_options(arguments, "-i -f -v -F")
+    return EditFile("awk", tuple(operands[0 if "-f" in values else 1 :]))
+
+
+def _line_editor(name: str, arguments: list[str]) -> Act:  # noqa: ARG001 - as all of them
+    _, operands, _ = split_options(arguments, "-c -p -S -u")
+    return EditFile("ed", tuple(operands))
+
+
 def _perl(name: str, arguments: list[str]) -> Act:
     if not any(re.match(r"-[a-zA-Z0]*i", a) for a in arguments):
         return Other(name, tuple(arguments))
@@ -281,6 +275,9 @@ _READERS = {
     **dict.fromkeys(("sed", "gsed"), _sed),
     **dict.fromkeys(("curl", "wget"), _curl),
     **dict.fromkeys(("apt-get", "apt", "apk", "yum", "dnf", "microdnf", "tdnf", "zypper"), _package),
+    **dict.fromkeys(("awk", "gawk"), _awk),
+    **dict.fromkeys(("su", "runuser", "script"), _other_user),
+    **dict.fromkeys(("ed", "ex", "vi", "vim"), _line_editor),
     "perl": _perl,
     "patch": _patch,
     "git": _git,

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 UNKNOWN = "${?}"
+LOST = "\ntrue"
+"""Behind the text of a program that succeeds whatever the text returns."""
+STREAM_EDITORS = frozenset({"sed", "gsed", "perl", "awk", "ed"})
+"""Programs that change files in place by what they find in them."""
 
 
 @dataclass(frozen=True)

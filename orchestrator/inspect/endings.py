@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from orchestrator.inspect.syntax import (
@@ -154,9 +155,18 @@ class Endings:
             case _:
                 return False
 
-    def _asked_later(self, name: str) -> bool:
-        """Tell whether a variable decides anything: it is read by a test, a condition, `exit` or `return`."""
-        return any(name in variables(found) for found in nodes(self.whole) if _decides(found))
+    def _asked_later(self, name: str, *, status: bool = False) -> bool:
+        """Tell whether a variable decides anything: it is read by a test, a condition, `exit` or `return`.
+
+        A status that is only compared with one unusual number, such as 124, is not asked whether anything failed.
+        """
+        asking = [found for found in nodes(self.whole) if _decides(found) and name in variables(found)]
+        return any(not (status and _is_unusual(found)) for found in asking)
+
+    def gives_up(self, body: tuple[Statement, ...]) -> bool:
+        """Tell whether a loop's body leaves the loop with `break`, and so with success."""
+        left = any(call.words and call.words[0].literal == "break" for call in calls(body))
+        return left and not self.always_fails(body)
 
     def status_is_used(self, rest: tuple[Statement, ...]) -> bool:
         """Tell whether the statement after a command, which reads its status, lets a failure through."""
@@ -165,7 +175,7 @@ class Endings:
             case Call(words=words) if words and words[0].literal in {"exit", "return"}:
                 return True
             case Call(assigns=assigns, words=()) | Declare(assigns=assigns):
-                return any(self._asked_later(assign.name) for assign in assigns)
+                return any(self._asked_later(assign.name, status=True) for assign in assigns)
             case If(condition=condition, then=then, other=other):
                 branch = other if _asks_for_success(condition) else then
                 return not self.does_nothing(branch)
@@ -207,6 +217,20 @@ def _asks_for_success(condition: tuple[Statement, ...]) -> bool:
             case Test(comparisons=comparisons):
                 words += [c.op for c in comparisons]
     return bool({"-eq", "=", "=="} & set(words))
+
+
+def _is_unusual(found: object) -> bool:
+    """Tell whether a test compares with a status that no ordinary failure has: `[ $rc -eq 124 ]`."""
+    match found:
+        case Call(words=words):
+            literals = [word.literal or "" for word in words]
+            pairs = list(pairwise(literals))
+        case Test(comparisons=comparisons):
+            pairs = [(c.op, c.y.literal or "" if c.y is not None else "") for c in comparisons]
+        case _:
+            return False
+    equal = [after for word, after in pairs if word in {"-eq", "=", "=="}]
+    return bool(equal) and all(after.isdigit() and int(after) > 1 for after in equal)
 
 
 def _names(found: Comparison) -> set[str]:

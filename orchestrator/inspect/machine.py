@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrator.inspect.acts import Acts
-from orchestrator.inspect.commands import act_of, unwrapped
+from orchestrator.inspect.commands import act_of
 from orchestrator.inspect.expansion import MAX_ITEMS, Expansion, State
 from orchestrator.inspect.paths import joined
 from orchestrator.inspect.syntax import (
@@ -23,6 +23,7 @@ from orchestrator.inspect.syntax import (
     Test,
     Word,
 )
+from orchestrator.inspect.wrappers import unwrapped
 
 if TYPE_CHECKING:
     from orchestrator.core.diagnostics import Place

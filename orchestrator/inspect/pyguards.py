@@ -7,19 +7,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.inspect.pyflow import Flow, FunctionNode, mentions, walk_scope
+from orchestrator.inspect.pylines import (
+    is_line_loop,
+    is_put_together,
+    is_swallowed,
+    looked_for_in_lines,
+    loop_is_checked,
+)
 from orchestrator.inspect.pyvalues import argument, called_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-READS = frozenset({"read", "read_text", "readlines", "getsource"})
-WRITES = frozenset({"write", "write_text", "writelines"})
+READS = frozenset({"read", "read_text", "read_bytes", "readlines", "getsource"})
 _KEEPS = frozenset(
     {"replace", "strip", "rstrip", "lstrip", "expandtabs", "decode", "join", "sub", "subn", "splitlines", "split"}
 )
-_COUNTS = frozenset(
-    {"count", "find", "index", "rfind", "rindex", "search", "match", "findall", "finditer", "subn", "startswith"}
-)
+_CUTS = frozenset({"partition", "rpartition"})
+_COUNTS = _CUTS | {"count", "find", "index", "rfind", "rindex", "search", "match", "findall", "finditer", "subn"}
+_COUNTS |= {"startswith"}
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,7 @@ class Guards:
             for t in n.targets
             if isinstance(t, ast.Name)
         }
+        self.text_attributes: set[str] = set()
         self.text_parameters = self._text_parameters()
 
     def found(self) -> list[Unguarded]:
@@ -83,7 +90,12 @@ class Guards:
                         for target in targets:
                             first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
                             texts |= {first.id} if isinstance(first, ast.Name) else set()
-                    case ast.Call(func=ast.Attribute(attr="write" | "write_text"), args=[ast.Name(id=name), *_]):
+                            self.text_attributes |= {first.attr} if isinstance(first, ast.Attribute) else set()
+                    case ast.NamedExpr(target=ast.Name(id=name), value=value) if self._is_text(value, texts):
+                        texts.add(name)
+                    case ast.Call(
+                        func=ast.Attribute(attr="write" | "write_text" | "write_bytes"), args=[ast.Name(id=name), *_]
+                    ):
                         texts.add(name)
             if len(texts) == before:
                 break
@@ -93,6 +105,10 @@ class Guards:
         match node:
             case ast.Name(id=name):
                 return name in texts
+            case ast.Attribute(value=ast.Name(id="self"), attr=attr):
+                return attr in self.text_attributes
+            case ast.NamedExpr(value=value):
+                return self._is_text(value, texts)
             case ast.Call(func=ast.Attribute(value=value, attr=attr), args=args):
                 if attr in READS:
                     return True
@@ -121,25 +137,53 @@ class Guards:
                 case ast.Assign(targets=[ast.Name(id=name_)], value=ast.Call() as call) if self._is_find(call, texts):
                     used = any(isinstance(n, ast.Slice) and mentions(n, {name_}) for n in walk_scope(body))
                     if used and self._judge(name, body, texts, call.args[0]) is not True:
-                        yield Unguarded(call, ".find() with a slice", only_talks=False)
-                case ast.For() if self._is_line_loop(node, texts) and not self._loop_is_checked(node, name, body):
-                    yield Unguarded(node, "a loop over the lines", only_talks=False)
+                        yield Unguarded(call, f".{called_name(call).rpartition('.')[2]}() with a slice")
+                case _:
+                    yield from self._in_lines(node, name, body, texts)
+
+    def _in_lines(self, node: ast.AST, name: str, body: list[ast.stmt], texts: set[str]) -> Iterator[Unguarded]:
+        """Yield what is replaced without a `replace`: in the lines of a file, or by cutting it in two."""
+
+        def is_text(node: ast.AST) -> bool:
+            return self._is_text(node, texts)
+
+        match node:
+            case ast.Assign(
+                targets=[ast.Tuple(elts=parts)], value=ast.Call(func=ast.Attribute(value=cut, attr=attr)) as call
+            ) if attr in _CUTS and self._is_text(cut, texts):
+                if is_put_together(parts, body) and self._judge(name, body, texts, call.args[0]) is not True:
+                    yield Unguarded(call, f".{attr}()")
+            case ast.For() if is_line_loop(node, is_text) and not loop_is_checked(node, name, body, self.flow):
+                yield Unguarded(node, "a loop over the lines")
+            case ast.ListComp() | ast.GeneratorExp() if (
+                anchor := looked_for_in_lines(node, is_text, body)
+            ) is not None:
+                if self._judge(name, body, texts, anchor) is not True:
+                    yield Unguarded(node, "a comprehension over the lines")
 
     def _replacement(self, node: ast.Call, texts: set[str]) -> tuple[str, ast.expr] | None:
         """Return (spelling, what is looked for) of a call that replaces in a file's text."""
         match node.func:
             case ast.Attribute(value=value, attr="replace") if len(node.args) in {2, 3} and self._is_text(value, texts):
                 return (".replace()", node.args[0])
-            case ast.Attribute(value=ast.Name(id="re" | "regex"), attr="sub"):
+            case ast.Attribute(value=ast.Constant(), attr="join") if node.args:
+                match node.args[0]:  # `"new".join(text.split("old"))`
+                    case ast.Call(func=ast.Attribute(value=value, attr="split"), args=[anchor, *_]) if self._is_text(
+                        value, texts
+                    ):
+                        return (".split() and .join()", anchor)
+            case ast.Attribute(value=ast.Name(id="re" | "regex"), attr="sub" | "subn" as attr):
                 text, pattern = argument(node, 2, "string"), argument(node, 0, "pattern")
-                return ("re.sub()", pattern) if pattern is not None and self._is_text(text, texts) else None
-            case ast.Attribute(value=ast.Name(id=name) as pattern, attr="sub") if name in self.compiled:
-                return (".sub()", pattern) if self._is_text(argument(node, 1, "string"), texts) else None
+                return (f"re.{attr}()", pattern) if pattern is not None and self._is_text(text, texts) else None
+            case ast.Attribute(value=ast.Name(id=name) as pattern, attr="sub" | "subn" as attr) if (
+                name in self.compiled
+            ):
+                return (f".{attr}()", pattern) if self._is_text(argument(node, 1, "string"), texts) else None
         return None
 
     def _is_find(self, call: ast.Call, texts: set[str]) -> bool:
         match call.func:
-            case ast.Attribute(value=value, attr="find" | "rfind"):
+            case ast.Attribute(value=value, attr="find" | "rfind" | "index" | "rindex"):
                 return bool(call.args) and self._is_text(value, texts)
             case _:
                 return False
@@ -156,7 +200,9 @@ class Guards:
                 case ast.Call(func=ast.Attribute(attr="index" | "rindex"), args=[first, *_]) if (
                     ast.dump(first) == wanted
                 ):
-                    return True
+                    if not is_swallowed(node, body, self.flow, name):
+                        return True
+                    talks = True
                 case ast.If(test=test, body=then, orelse=other) if self._is_about(test, texts, wanted, asked):
                     if self.flow.raises([*then, *other]) or self.flow.hands_on([*then, *other], name):
                         return True
@@ -237,45 +283,3 @@ class Guards:
                 if isinstance(inner, ast.Compare) and ast.dump(inner.left) in {*partners, wanted}:
                     return True
         return False
-
-    def _is_line_loop(self, node: ast.For, texts: set[str]) -> bool:
-        """Tell whether a loop goes through the lines of a file and changes those that hold something."""
-        source = node.iter
-        if isinstance(source, ast.Call) and called_name(source) in {"enumerate", "list", "reversed"} and source.args:
-            source = source.args[0]
-        if isinstance(source, ast.Call) and any(keyword.arg == "inplace" for keyword in source.keywords):
-            return called_name(source) in {"fileinput.input", "fileinput.FileInput"}
-        if not self._is_text(source, texts):
-            return False
-        for inner in walk_scope(node.body):
-            if isinstance(inner, ast.If) and any(
-                isinstance(c, ast.Compare) and isinstance(c.ops[0], ast.In) for c in ast.walk(inner.test)
-            ):
-                changed = [n for n in walk_scope(inner.body) if isinstance(n, ast.Assign | ast.Call)]
-                if any(_changes(n) for n in changed):
-                    return True
-        return False
-
-    def _loop_is_checked(self, node: ast.For, name: str, body: list[ast.stmt]) -> bool:
-        if node.orelse and self.flow.raises(node.orelse):
-            return True
-        named = {n.id for n in walk_scope(node.body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        named |= {
-            n.value.id for n in walk_scope(node.body) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
-        }
-        for inner in walk_scope(body):
-            if isinstance(inner, ast.Assert) and inner.lineno > node.lineno and mentions(inner.test, named):
-                return True
-            if isinstance(inner, ast.If) and inner.lineno > (node.end_lineno or 0) and mentions(inner.test, named):
-                return self.flow.raises([*inner.body, *inner.orelse]) or self.flow.hands_on(inner.body, name)
-        return self.flow.raises(node.body)
-
-
-def _changes(node: ast.AST) -> bool:
-    match node:
-        case ast.Assign(targets=[ast.Subscript()]):
-            return True
-        case ast.Call(func=ast.Attribute(attr="append" | "insert" | "extend")):
-            return True
-        case _:
-            return False

@@ -5,68 +5,35 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from orchestrator.inspect.pyflow import Flow, mentions, walk_scope
+from orchestrator.inspect.pyflow import Flow, FunctionNode, mentions, walk_scope
 from orchestrator.inspect.pyvalues import argument, called_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ACTS = frozenset(
-    [
-        "write",
-        "write_text",
-        "write_bytes",
-        "writelines",
-        "copy",
-        "copy2",
-        "copyfile",
-        "copytree",
-        "move",
-        "check_call",
-        "check_output",
-    ]
-)
-_HARMLESS = frozenset(
-    [
-        "rm",
-        "pkill",
-        "kill",
-        "killall",
-        "echo",
-        "true",
-        "sleep",
-        "nvidia-smi",
-        "ixsmi",
-        "ldconfig",
-        "chmod",
-        "chown",
-        "mkdir",
-        "touch",
-        "ls",
-        "find",
-        "clear",
-        "sync",
-    ]
-)
-_LISTINGS = frozenset(
-    [
-        "listdir",
-        "glob",
-        "rglob",
-        "iglob",
-        "iterdir",
-        "scandir",
-        "walk",
-        "namelist",
-        "getnames",
-        "splitlines",
-        "readlines",
-    ]
-)
+_ACTS = frozenset([
+    "write", "write_text", "write_bytes", "writelines", "copy", "copy2", "copyfile", "copytree", "move",
+    "check_call", "check_output",
+])  # fmt: skip
+_HARMLESS = frozenset([
+    "rm", "pkill", "kill", "killall", "echo", "true", "sleep", "nvidia-smi", "ixsmi", "ldconfig", "chmod",
+    "chown", "mkdir", "touch", "ls", "find", "clear", "sync",
+])  # fmt: skip
+_LISTINGS = frozenset([
+    "listdir", "glob", "rglob", "iglob", "iterdir", "scandir", "walk", "namelist", "getnames", "splitlines",
+    "readlines",
+])  # fmt: skip
+_PROGRAMS = ("subprocess.", "os.spawn", "asyncio.create_subprocess")
 _NARROW = frozenset(
     ["FileExistsError", "ImportError", "ModuleNotFoundError", "KeyboardInterrupt", "UnicodeDecodeError"]
 )
 MIN_COUNT = 3
+STARTERS = frozenset({"os.system", "os.popen"})
+_UNASKED = frozenset(
+    ["subprocess.call", "subprocess.Popen", "subprocess.getoutput", "subprocess.getstatusoutput", *STARTERS]
+)
+"""What starts a program and leaves it to the caller to ask how it ended."""
+_KEPT = frozenset(["subprocess.run", "subprocess.call", "subprocess.Popen", "os.system"])
 
 
 def hidden_failures(tree: ast.Module, flow: Flow) -> Iterator[tuple[ast.AST, str, str]]:
@@ -77,6 +44,10 @@ def hidden_failures(tree: ast.Module, flow: Flow) -> Iterator[tuple[ast.AST, str
             yield from _caught(node, flow, acting, _owner(tree, node))
         elif isinstance(node, ast.With):
             yield from _suppressed(node, flow, acting)
+        elif isinstance(node, FunctionNode):
+            yield from _decorated(node, flow, acting)
+        elif isinstance(node, ast.Call):
+            yield from _threaded(node, acting)
     for scope in (tree, *flow.functions.values()):
         yield from _unread(scope.body, flow)
 
@@ -108,7 +79,7 @@ def _acts(body: list[ast.stmt], acting: set[str]) -> bool:
         first, _, last = name.rpartition(".")
         if (last in _ACTS and first not in {"sys.stdout", "sys.stderr", "stdout", "copy"}) or last in acting:
             return True
-        if name.startswith("subprocess.") or name in {"os.system", "os.replace", "os.rename", "main", "runpy.run_path"}:
+        if name.startswith(_PROGRAMS) or name in {"os.system", "os.replace", "os.rename", "main", "runpy.run_path"}:
             return True
     return False
 
@@ -118,6 +89,10 @@ def _caught(
 ) -> Iterator[tuple[ast.AST, str, str]]:
     if not _acts(node.body, acting):
         return
+    for left in walk_scope(node.finalbody):
+        if isinstance(left, ast.Return | ast.Break | ast.Continue) or _ends_well(left):
+            yield left, "this `finally` leaves, and with it an exception of the step is gone", "Leave after the `try`."
+            break
     for handler in node.handlers:
         names = {n.id for n in ast.walk(handler.type) if isinstance(n, ast.Name)} if handler.type else set()
         if names and names <= _NARROW:
@@ -129,6 +104,31 @@ def _caught(
         what = " and ".join(sorted(names)) or "every exception"
         message = f"a failure of this step is caught here ({what}) and the script goes on as if nothing had happened"
         yield handler, message, "Let it raise, or end with `raise` or `sys.exit(1)` after the message."
+
+
+def _ends_well(node: ast.AST) -> bool:
+    """Tell whether a node ends the program with success."""
+    if not isinstance(node, ast.Call) or called_name(node) not in {"sys.exit", "exit", "quit", "os._exit"}:
+        return False
+    return not node.args or (isinstance(node.args[0], ast.Constant) and node.args[0].value in {0, None})
+
+
+def _decorated(node: FunctionNode, flow: Flow, acting: set[str]) -> Iterator[tuple[ast.AST, str, str]]:
+    for decorator in node.decorator_list:
+        is_suppress = isinstance(decorator, ast.Call) and called_name(decorator).endswith("suppress")
+        if is_suppress and _acts(node.body, acting) and not flow.raises(node.body):
+            yield decorator, "a failure of this function is suppressed", "Let it raise."
+
+
+def _threaded(node: ast.Call, acting: set[str]) -> Iterator[tuple[ast.AST, str, str]]:
+    """An exception ends its thread, and the script goes on."""
+    if called_name(node) not in {"threading.Thread", "threading.Timer", "Thread"}:
+        return
+    for target in (k.value for k in node.keywords if k.arg == "target"):
+        named = isinstance(target, ast.Name) and target.id in acting
+        if named or (isinstance(target, ast.Lambda) and _acts([ast.Expr(target.body)], acting)):
+            message = "an exception in a thread ends the thread, and the script goes on as if nothing had happened"
+            yield node, message, "Call the function, or ask an executor's future for its result."
 
 
 def _suppressed(node: ast.With, flow: Flow, acting: set[str]) -> Iterator[tuple[ast.AST, str, str]]:
@@ -144,28 +144,40 @@ def _unread(body: list[ast.stmt], flow: Flow) -> Iterator[tuple[ast.AST, str, st
     help_ = "Give `check=True`, or fail on its return code."
     for node in walk_scope(body):
         match node:
-            case ast.Expr(value=ast.Call() as call):
+            case ast.Expr(value=ast.Call() | ast.Await() as value):
+                call = _started(value)
                 name = called_name(call)
-                if name in {"subprocess.run", "run"} and name != "run" and not _checks(call) and not _is_harmless(call):
+                if _is_harmless(call):
+                    continue
+                if name == "subprocess.run" and not _checks(call):
                     yield call, "nobody asks whether this command failed: there is no `check=True`", help_
-                elif name in {"subprocess.call", "os.system", "subprocess.Popen", "os.popen"} and not _is_harmless(
-                    call
-                ):
+                elif name in _UNASKED or name.startswith(_PROGRAMS[1:]):
                     yield call, f"nobody asks for the status that `{name}` returns", help_
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() | ast.Await() as value):
+                call = _started(value)
                 spelled = called_name(call)
-                if (
-                    spelled not in {"subprocess.run", "subprocess.call", "os.system"}
-                    or _checks(call)
-                    or _is_harmless(call)
-                ):
+                if not (spelled in _KEPT or spelled.startswith(_PROGRAMS[1:])) or _checks(call) or _is_harmless(call):
                     continue
                 if not _is_asked(body, name, call, flow):
-                    yield (
-                        call,
-                        f"the status that `{spelled}` returns is kept in `{name}`, and nothing fails on it",
-                        help_,
-                    )
+                    message = f"the status that `{spelled}` returns is kept in `{name}`, and nothing fails on it"
+                    yield call, message, help_
+
+
+def _started(node: ast.expr) -> ast.Call:
+    """Return the call that starts a program: `Popen(…)` of `Popen(…).wait()`, and what is awaited."""
+    match node:
+        case ast.Await(value=inner):
+            return _started(inner)
+        case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr="wait" | "communicate" | "read" | "close")):
+            return inner
+        case ast.Call():
+            return node
+        case _:
+            return ast.Call(ast.Name("", ast.Load()), [], [])
+
+
+def _started_by(node: ast.expr | None) -> ast.Call | None:
+    return _started(node) if isinstance(node, ast.Call | ast.Await) else None
 
 
 def _checks(call: ast.Call) -> bool:
@@ -193,8 +205,13 @@ def _is_asked(body: list[ast.stmt], name: str, call: ast.Call, flow: Flow) -> bo
                     return True
             case ast.Assert(test=test) | ast.While(test=test) if mentions(test, {name}):
                 return True
-            case ast.Return(value=value) | ast.Assign(value=value) if value is not call and mentions(value, {name}):
-                return True
+            case ast.Assign(value=ast.Call(func=ast.Attribute(attr="communicate"))):
+                continue  # what it printed, and not how it ended
+            case ast.Return(value=value) | ast.Assign(value=value) if _started_by(value) is not call:
+                if mentions(value, {name}):
+                    return True
+            case ast.Attribute(value=ast.Name(id=of), attr="terminate" | "kill" | "poll" | "send_signal") if of == name:
+                return True  # a server of its own
             case ast.Call() if node is not call and called_name(node) == f"{name}.check_returncode":
                 return True
             case ast.Call() if node is not call and called_name(node) != "print":

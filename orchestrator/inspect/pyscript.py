@@ -12,7 +12,8 @@ from orchestrator.core.diagnostics import Diagnostic, Place, Severity
 from orchestrator.inspect.pycalls import gives_up, is_write_mode, positional, word_of, written
 from orchestrator.inspect.pyflow import Flow, FunctionNode, walk_scope
 from orchestrator.inspect.pyguards import Guards
-from orchestrator.inspect.pyhidden import hidden_failures, typed_counts
+from orchestrator.inspect.pyhidden import STARTERS, hidden_failures, typed_counts
+from orchestrator.inspect.pynames import plainly_named
 from orchestrator.inspect.pyvalues import Names, argument, called_name, names_of, text_of, value_of
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def study(
     if tree is None:
         return facts
     try:
-        _Study(chunk, tree, start, sibling, facts).run()
+        _Study(chunk, plainly_named(tree), start, sibling, facts).run()
     except RecursionError:
         place = Place(chunk.file)
         facts.faults.append(Diagnostic("E820", "the code is nested too deeply", place, help="Split the expression."))
@@ -101,6 +102,8 @@ class _Study:
         scopes: list[tuple[FunctionNode | None, list[ast.stmt], Names]] = [(None, self.tree.body, self.top)]
         functions = [n for n in ast.walk(self.tree) if isinstance(n, FunctionNode)]
         scopes += [(function, function.body, names_of(function.body, self.top)) for function in functions]
+        lambdas = [n for n in ast.walk(self.tree) if isinstance(n, ast.Lambda)]
+        scopes += [(None, [ast.copy_location(ast.Expr(found.body), found)], self.top) for found in lambdas]
         for found in functions:
             self._find_writers(found, found.body)
         for _, body, names in scopes:
@@ -151,8 +154,10 @@ class _Study:
             )
         elif name in {"os.replace", "os.rename"} and len(node.args) > 1:
             self.facts.writes.append((value_of(node.args[1], names), place))
-        elif name.startswith("subprocess.") or name in {"os.system", "os.popen"}:
+        elif name.startswith(("subprocess.", "os.spawn", "asyncio.create_subprocess")) or name in STARTERS:
             self._command(node, names, place)
+        elif name in {"runpy.run_path", "runpy.run_module"} and node.args:
+            self.facts.commands.append((["python3", value_of(node.args[0], names)], place))
         elif _NETWORK.fullmatch(name):
             self.facts.fetches.append((f"{name}()", place))
         elif last in {"read_text", "open"} and not is_write_mode(node):
@@ -168,6 +173,10 @@ class _Study:
         match argument(node, 0, "args"):
             case ast.List(elts=elts) | ast.Tuple(elts=elts):
                 words = [word_of(e, names) for e in elts]
+            case ast.Attribute(value=ast.Name(id="os")):  # `os.spawnlp(os.P_WAIT, "cp", "cp", …)`
+                words = [word_of(e, names) for e in node.args[2:]]
+            case _ if called_name(node).endswith("_exec"):
+                words = [word_of(e, names) for e in node.args]
             case ast.expr() as given if text := text_of(given, names):
                 words = text.split()
             case _:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.inspect.commands import act_of
 from orchestrator.inspect.copying import copy_files, need
-from orchestrator.inspect.deeds import Copy, RunScript
+from orchestrator.inspect.deeds import LOST, Copy, RunScript
 from orchestrator.inspect.expansion import State
 from orchestrator.inspect.fates import Options
 from orchestrator.inspect.paths import is_known, joined, package_key
@@ -95,7 +95,7 @@ def _source(
     """Return (path in the context, text) of what is run, or None where it is not there to read."""
     session = machine.session
     if act.text is not None:
-        word = _word_of(machine, statement, act.text)
+        word = _word_of(machine, statement, act.text.removesuffix(LOST))
         if not act.text or ("${" in act.text and word is None):
             return None
         start = (

@@ -120,7 +120,9 @@ class Walk:
                 self.branch(branch, fate)
             case Loop(kind=kind, condition=condition, body=body, items=items):
                 self.hidden(items, "a `for` runs whatever the command in `$(…)` returns")
-                self.each_condition(condition, fate)
+                gives_up = bool(condition) and (kind == "until") is not condition[-1].negated
+                gives_up = gives_up and self.endings.gives_up(body)
+                self.each_condition(condition, fate, "`break` leaves the loop with success" if gives_up else "")
                 reason = "" if self.options.errexit and fate.unguarded else f"only the last round of `{kind}` counts"
                 self.statements(body, Fate(reason or fate.status, fate.exits, fate.unguarded))
             case Case(word=word, bodies=bodies):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from orchestrator.inspect.deeds import Act, Copy, Download, EditFile, Other, PipInstall, RunScript
+from orchestrator.inspect.deeds import STREAM_EDITORS, Act, Copy, Download, EditFile, Other, PipInstall, RunScript
 from orchestrator.inspect.paths import package_key
 
 _BUILDS = frozenset(
@@ -26,6 +26,7 @@ _BUILDS = frozenset(
         "docker",
     ]
 )
+_WRITES = frozenset(["tee", "dd", "ln"])
 _CHECKS = frozenset(["sha256sum", "sha512sum", "sha1sum", "md5sum", "cmp"])
 _IDLE_MODULES = frozenset(
     ["compileall", "ensurepip", "venv", "virtualenv", "site", "json.tool", "http.server", "timeit"]
@@ -49,7 +50,7 @@ def weight_of(act: Act, *, runtime: bool) -> str:  # noqa: PLR0911 - one case fo
                 return "error" if is_python_path(target) or any(is_python_path(s) for s in sources) else ""
             return "error"
         case EditFile(how=how, targets=targets):
-            if how in {"sed", "gsed", "perl"}:
+            if how in STREAM_EDITORS:
                 return "error" if any(is_python_path(t) for t in targets) else ""
             return "error"
         case PipInstall():
@@ -72,6 +73,8 @@ def weight_of(act: Act, *, runtime: bool) -> str:  # noqa: PLR0911 - one case fo
 def _weight_of_other(name: str, arguments: tuple[str, ...]) -> str:
     base = posixpath.basename(name)
     if base in _CHECKS and {"-c", "--check"} & set(arguments):
+        return "error"
+    if base in _WRITES and any(is_python_path(word.removeprefix("of=")) for word in arguments):
         return "error"
     if base == "unzip" or (base == "tar" and any("x" in word.partition("=")[0] for word in arguments[:1])):
         return "warning"

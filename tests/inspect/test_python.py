@@ -51,6 +51,29 @@ MISSED = {
         "def main():\n    s = P.read_text()\n    if 'a' not in s:\n        return 1\n"
         "    P.write_text(s.replace('a', 'b'))\nmain()\n"
     ),
+    "bytes": "b = P.read_bytes()\nP.write_bytes(b.replace(b'a', b'b'))\n",
+    "a walrus": "if 'a' in (s := P.read_text()):\n    P.write_text(s.replace('a', 'b'))\n",
+    "an object that holds the text": (
+        "class Patch:\n    def __init__(self, p):\n        self.s = p.read_text()\n"
+        "    def sub(self, a, b):\n        self.s = self.s.replace(a, b)\n"
+        "    def save(self, p):\n        p.write_text(self.s)\nx = Patch(P)\nx.sub('a', 'b')\nx.save(P)\n"
+    ),
+    "cut in two": "s = P.read_text()\nhead, _, tail = s.partition('a')\nP.write_text(head + 'b' + tail)\n",
+    "split and join": "s = P.read_text()\nP.write_text('b'.join(s.split('a')))\n",
+    "a lambda": "fix = lambda s: s.replace('a', 'b')\nP.write_text(fix(P.read_text()))\n",
+    "subn whose count nobody reads": "import re\nP.write_text(re.subn('a', 'b', P.read_text())[0])\n",
+    "a comprehension": (
+        "lines = P.read_text().splitlines()\nout = ['b' if 'a' in line else line for line in lines]\n"
+        "P.write_text('\\n'.join(out))\n"
+    ),
+    "lines that are left out": (
+        "lines = P.read_text().splitlines()\nP.write_text('\\n'.join(x for x in lines if 'a' not in x))\n"
+    ),
+    "index whose error is caught": (
+        "s = P.read_text()\ntry:\n    i = s.index('a')\nexcept ValueError:\n    print('no')\n"
+        "else:\n    P.write_text(s[:i] + 'b')\n"
+    ),
+    "re under another name": "from re import sub as swap\nP.write_text(swap('a', 'b', P.read_text()))\n",
     "two in one line": "s = P.read_text()\nt = s.replace('a', 'b').replace('c', 'd')\nP.write_text(t)\n",
 }
 
@@ -117,6 +140,16 @@ STOPPED = {
         "    raise ValueError\none(P, [('a', 'b')])\n"
     ),
     "a name and no file": "n = str(P).replace('.py', '')\nprint(n)\nP.write_text('x')\n",
+    "cut in two, and looked at": (
+        "s = P.read_text()\nhead, found, tail = s.partition('a')\nassert found\nP.write_text(head + 'b' + tail)\n"
+    ),
+    "lines that are only read": (
+        "n = [x for x in P.read_text().splitlines() if 'def' in x]\nprint(len(n))\nP.write_text('x')\n"
+    ),
+    "index whose error ends the script": (
+        "import sys\ns = P.read_text()\ntry:\n    i = s.index('a')\nexcept ValueError:\n    sys.exit('no')\n"
+        "P.write_text(s[:i] + 'b')\n"
+    ),
     "lines with a flag": (
         "lines = P.read_text().splitlines()\nout, hit = [], False\nfor line in lines:\n    if 'a' in line:\n"
         "        out.append('b')\n        hit = True\n    out.append(line)\nassert hit\nP.write_text('\\n'.join(out))\n"
@@ -144,6 +177,27 @@ HIDDEN = {
         "import subprocess\nr = subprocess.run(['cp', '/a', '/b'])\nif r.returncode != 0:\n    print('failed')\n"
     ),
     "a status that is only printed": "import os\nrc = os.system('cp /a /b')\nif rc:\n    print('failed')\n",
+    "another name for it": "from subprocess import run as r\nr(['cp', '/a', '/b'])\n",
+    "another name for the module": "import subprocess as sp\nsp.call('cp /a /b', shell=True)\n",
+    "Popen and wait": "import subprocess\nsubprocess.Popen(['cp', '/a', '/b']).wait()\n",
+    "Popen and communicate": "import subprocess\np = subprocess.Popen(['cp', '/a', '/b'])\nout = p.communicate()\n",
+    "getoutput": "import subprocess\nsubprocess.getoutput('cp /a /b')\n",
+    "os.popen": "import os\nos.popen('cp /a /b').read()\n",
+    "os.spawn": "import os\nos.spawnlp(os.P_WAIT, 'cp', 'cp', '/a', '/b')\n",
+    "asyncio": (
+        "import asyncio\nasync def m():\n    p = await asyncio.create_subprocess_exec('cp', '/a', '/b')\n"
+        "    await p.wait()\nasyncio.run(m())\n"
+    ),
+    "a thread": "import threading\nthreading.Thread(target=lambda: P.write_text('x')).start()\n",
+    "a finally that returns": "def f():\n    try:\n        P.write_text('x')\n    finally:\n        return 0\nf()\n",
+    "a finally that ends well": "import sys\ntry:\n    P.write_text('x')\nfinally:\n    sys.exit(0)\n",
+    "suppress as a decorator": (
+        "import contextlib\n@contextlib.suppress(Exception)\ndef f():\n    P.write_text('x')\nf()\n"
+    ),
+    "suppress under another name": (
+        "from contextlib import suppress as quiet\nwith quiet(OSError):\n    P.write_text('x')\n"
+    ),
+    "runpy": "import runpy\ntry:\n    runpy.run_path('/w/patch.py')\nexcept Exception:\n    pass\n",
     "check=False": "import subprocess\nsubprocess.run(['cp', '/a', '/b'], check=False)\n",
 }
 
@@ -166,6 +220,11 @@ SHOWN = {
         "import subprocess, sys\nr = subprocess.run(['cp', '/a', '/b'])\nif r.returncode:\n    sys.exit(1)\n"
     ),
     "sys.exit of it": "import subprocess, sys\nsys.exit(subprocess.call(['cp', '/a', '/b']))\n",
+    "the answer of wait": (
+        "import subprocess, sys\np = subprocess.Popen(['cp', '/a', '/b'])\nif p.wait():\n    sys.exit(1)\n"
+    ),
+    "a server of its own": ("import subprocess\np = subprocess.Popen(['serve'])\nP.write_text('x')\np.terminate()\n"),
+    "a function of one's own of that name": "def run(a):\n    print(a)\nrun(['cp'])\nP.write_text('x')\n",
     "a harmless command": "import subprocess\nsubprocess.run(['rm', '-f', '/b'])\nP.write_text('x')\n",
     "a failure that is counted": (
         "import sys\nbad = 0\ntry:\n    P.write_text('x')\nexcept OSError:\n    bad += 1\nsys.exit(bad)\n"

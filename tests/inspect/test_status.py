@@ -54,6 +54,20 @@ LOST_IN_A_RUN = {
     "a checksum": "sha256sum -c sums || true",
     "eval": 'eval "python3 patch.py; true"',
     "a here-document": "<<EOF\ncp a.py /opt/\necho end\nEOF",
+    "an until that is left": "until python3 patch.py; do break; done",
+    "a while not that is left": "while ! python3 patch.py; do echo no; break; done",
+    "a status that is only asked whether it is 124": "timeout 60 bash apply.sh; rc=$?; [ $rc -eq 124 ] && exit 1; true",
+    "another user's shell": "su -c 'python3 patch.py || true' root",
+    "a recorded terminal": "script -c 'python3 patch.py' /dev/null",
+    "env that splits a text": "env -S 'python3 -u patch.py' || true",
+    "a runner of environments": "uv run python patch.py || true",
+    "another runner of environments": "conda run -n x python3 patch.py || true",
+    "a redirection into a package": "cat a.py > /usr/lib/python3/dist-packages/pkg/a.py || true",
+    "tee into a package": "cat a.py | tee /usr/lib/python3/dist-packages/pkg/a.py || true",
+    "dd": "dd if=a.py of=/opt/a.py || true",
+    "a link": "ln -sf /w/s/a.py /opt/a.py || true",
+    "awk in place": "awk -i inplace '{print}' /usr/lib/python3/dist-packages/pkg/a.py || true",
+    "ed": "printf ',s/a/b/\\nw\\n' | ed /usr/lib/python3/dist-packages/pkg/a.py || true",
     "a bash here-document": "bash <<EOF\ncp a.py /opt/\necho end\nEOF",
 }
 
@@ -96,6 +110,12 @@ KEPT_IN_A_RUN = {
     "a pipe of questions": "ls | grep x | wc -l; echo end",
     "a here-document under set -e": "<<EOF\nset -e\ncp a.py /opt/\necho end\nEOF",
     "bash -e with a here-document": "bash -e <<EOF\ncp a.py /opt/\necho end\nEOF",
+    "a loop that gives up with a failure": "until python3 patch.py; do n=x$n; [ $n = xxx ] && exit 1; sleep 1; done",
+    "a status that is asked for a failure": "python3 patch.py; rc=$?; [ $rc -eq 1 ] && exit 1; [ $rc -eq 0 ]",
+    "a recorded terminal that hands on": "script -e -c 'python3 patch.py' /dev/null",
+    "a redirection into a log": "cat a.py > /tmp/log || true",
+    "a link beside": "ln -s /usr/bin/python3 /usr/bin/python || true",
+    "awk as a filter": "awk '{print}' a.py || true",
     "sh -ec": "sh -ec 'cp a.py /opt/; echo end'",
 }
 
