@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from orchestrator.core.diagnostics import Severity
@@ -41,6 +42,7 @@ _QUIET = frozenset([
     "file", "stat", "du", "df", "uname", "whoami", "sha256sum", "sha512sum", "md5sum", "gpg", "dpkg", "rpm",
     "apt-mark", "strip", "touch", "popd", "exec", "strings", "tee", "gosu", "ln",
 ])  # fmt: skip
+_WRITES = frozenset(["touch", "tee", "ln", "dd"])
 _RANK = ("", "warning", "error")
 _ADDRESS = re.compile(r"^\s*(?:\d+|\$)(?:,(?:\d+|\$))?\s*[aicdr]")
 _PATCHED = re.compile(r"^\+\+\+ (?:[^\t\n]*?)([^\t\n]+?)(?:\t.*)?$", re.MULTILINE)
@@ -108,7 +110,7 @@ class Acts:
             place = chunk.place(redirect.word.start, redirect.word.end - redirect.word.start)
             if package_key(path) and is_python_path(path):
                 how = f"`{redirect.op}`"
-                self.machine.image.events.append(Edit(path, place, how))
+                self.machine.image.events.append(Edit(path, place, how, whole=">>" not in redirect.op))
                 if not self.machine.runtime:  # `cat a.py > …/a.py` is a copy
                     self.weigh(chunk.place(statement.start), "error")
             if is_known(path):
@@ -197,18 +199,31 @@ class Acts:
             self.session.looked_at |= {self.path(word) for word in operands}
         if base in {"sha256sum", "sha512sum"} and {"-c", "--check"} & set(arguments):
             self._verify(operands, place)
-        if base in {"touch", "tee", "ln"} and operands:
-            for spelled in operands[-1:] if base == "ln" else operands:
-                path = self.path(spelled)
-                if base == "tee" and package_key(path) and is_python_path(path):
-                    image.events.append(Edit(path, place, "tee"))
-                elif is_known(path):
-                    image.put(path, "")
+        if base in _WRITES:
+            self._write(base, arguments, operands, place)
         elif base == "rm":
             self._remove(operands)
+        elif base == "cat":
+            for spelled in operands:
+                need(self.machine, spelled, place, quiet=True)
         elif base == "tar" or base not in _QUIET:
+            if base == "tar" and (archive := _archive(arguments)):
+                need(self.machine, archive, place, quiet=True)
             at = next((words[i + 1] for i, word in enumerate(words[:-1]) if word in {"-C", "--directory", "-d"}), "")
             image.opaque.add(self.path(at) if at else self.machine.state.cwd)
+
+    def _write(self, base: str, arguments: tuple[str, ...], operands: list[str], place: Place) -> None:
+        """Follow what makes a file, or a whole one out of an old one."""
+        image = self.machine.image
+        if base == "dd":
+            operands = [word.removeprefix("of=") for word in operands if word.startswith("of=")]
+        for spelled in operands[-1:] if base == "ln" else operands:
+            path = self.path(spelled)
+            if base != "touch" and package_key(path) and is_python_path(path):
+                added = {"-a", "--append"} & set(arguments)
+                image.events.append(Edit(path, place, base, whole=not added))
+            elif is_known(path):
+                image.put(path, "")
 
     def _remove(self, operands: list[str]) -> None:
         image = self.machine.image
@@ -228,6 +243,17 @@ class Acts:
                 self.machine.image.events.append(Verified(place))
         if package_key(self.machine.state.cwd):
             self.machine.image.events.append(Verified(place))
+
+
+def _archive(arguments: tuple[str, ...]) -> str:
+    """Return the archive that `tar` unpacks, empty where it makes one or reads a pipe."""
+    flags = [a for at, a in enumerate(arguments) if (at == 0 and "=" not in a) or a.startswith("-")]
+    if not any("x" in flag for flag in flags if not flag.startswith("--")) and "--extract" not in flags:
+        return ""
+    for flag, after in pairwise(arguments):
+        if flag in {"--file", *flags} and (flag == "--file" or (not flag.startswith("--") and flag.endswith("f"))):
+            return after
+    return next((a.partition("=")[2] for a in arguments if a.startswith("--file=")), "")
 
 
 def _is_pinned(requirement: str) -> bool:

@@ -100,11 +100,8 @@ class Build:
             return
         known = is_known(base)
         python = self.given or (python_of(base) if known else None)
-        cwd = (
-            "/"
-            if base == "scratch" or (python_of(base) and "python" in base.split("/")[-1].split(":")[0])
-            else "${cwd}"
-        )
+        official = python_of(base) and "python" in base.split("/")[-1].split(":")[0]
+        cwd = "/" if base == "scratch" or official else "${cwd}"
         self.stages.append(Stage(alias or str(len(self.stages)), place, base, Image(), cwd, python=python))
         if not known:
             self.session.note(f"{spelled} is not known here: which image that is, and whether it is pinned", place)
@@ -150,7 +147,7 @@ class Build:
         into = words[-1][0].endswith(("/", "/.")) or len(sources) > 1 or words[-1][0] in {".", "./"}
         origin = instruction.flag("from")
         for heredoc in instruction.heredocs:
-            stage.image.put(posixpath.join(target, heredoc.name) if into else target, "")
+            stage.image.make(posixpath.join(target, heredoc.name) if into else target, instruction.place)
         for source, place in sources:
             if source.startswith("<<"):
                 continue
@@ -205,7 +202,7 @@ class Build:
         image = stage.image
         if other is None or other is stage:
             image.opaque.add(target)
-            image.put(posixpath.join(target, posixpath.basename(source)) if into else target, "")
+            image.make(posixpath.join(target, posixpath.basename(source)) if into else target, place)
             return
         path = joined("/", source)
         _, files = other.image.find(path)

@@ -18,6 +18,7 @@ from orchestrator.inspect.deeds import (
     PipInstall,
     RunScript,
 )
+from orchestrator.inspect.fetching import FETCHING, fetched
 from orchestrator.inspect.wrappers import unwrapped
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh", "busybox"})
@@ -73,6 +74,8 @@ def split_options(arguments: list[str], valued: str = "") -> tuple[list[str], li
 
 
 def _copy(name: str, arguments: list[str]) -> Act:
+    if name == "rsync" and any(re.match(r"rsync://|[\w.@-]+:", word) for word in arguments[:-1]):
+        return Download("rsync", " ".join(arguments))
     valued = "-t --target-directory -S --suffix -m --mode -o --owner -g --group"
     valued += " --exclude --include --files-from -e" if name == "rsync" else ""
     options, operands, values = split_options(arguments, valued)
@@ -278,6 +281,7 @@ _READERS = {
     **dict.fromkeys(("awk", "gawk"), _awk),
     **dict.fromkeys(("su", "runuser", "script"), _other_user),
     **dict.fromkeys(("ed", "ex", "vi", "vim"), _line_editor),
+    **dict.fromkeys(FETCHING, fetched),
     "perl": _perl,
     "patch": _patch,
     "git": _git,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from orchestrator.inspect.acts import Acts
 from orchestrator.inspect.commands import act_of
 from orchestrator.inspect.expansion import MAX_ITEMS, Expansion, State
+from orchestrator.inspect.marks import note_signs
 from orchestrator.inspect.paths import joined
 from orchestrator.inspect.syntax import (
     Assign,
@@ -59,6 +60,8 @@ class Machine(Expansion):
             self._statement(chunk, statement)
 
     def _statement(self, chunk: Chunk, statement: Statement) -> None:  # noqa: C901, PLR0912 - one case for each kind
+        if isinstance(statement.command, Binary | If):
+            note_signs(self, chunk, statement)
         match statement.command:
             case Call() as call:
                 self._call(chunk, statement, call)

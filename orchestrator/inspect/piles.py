@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from orchestrator.code.likeness import Body
 from orchestrator.core.diagnostics import Place, Severity
 from orchestrator.inspect.paths import package_key, tail
+from orchestrator.inspect.session import Sign
 
 if TYPE_CHECKING:
     from orchestrator.inspect.session import Session
@@ -74,15 +75,25 @@ def _are_twins(name: str, other: str, target: str, bodies: dict[str, bytes]) -> 
 
 
 def judge_markers(session: Session) -> None:
-    """Report texts that are taken for "already applied" and stand in the original as well."""
+    """Report what is taken for "already applied" and is true of the original as well."""
+    found = list(session.signs)
     for facts in session.facts.values():
-        for marker, path, place in facts.markers:
-            for name, content in _originals(session, path):
-                if marker.encode() in content:
-                    line = content[: content.index(marker.encode())].count(b"\n") + 1
-                    message = f"{marker[:60]!r} is taken for a sign that the patch is in, but the original has it too"
-                    help_ = "The patch never applies: ask for text that only the patched file has, or compare digests."
-                    session.report("E832", message, place, help_, f"{name}:{line}")
+        found += [Sign(text, path, place) for text, path, place in facts.markers]
+        found += [Sign("", path, place) for path, place in facts.present if package_key(path)]
+    for sign in found:
+        for name, content in _originals(session, sign.path):
+            if not sign.text:
+                message = (
+                    f"that {package_key(sign.path) or sign.path} is there is taken for a sign that the patch is in"
+                )
+                help_ = "The original has it too, so the patch never applies: compare digests."
+                session.report("E832", message, sign.place, help_, name)
+            elif sign.text.encode() in content:
+                line = content[: content.index(sign.text.encode())].count(b"\n") + 1
+                message = f"{sign.text[:60]!r} is taken for a sign that the patch is in, but the original has it too"
+                help_ = "The patch never applies: ask for text that only the patched file has, or compare digests."
+                session.report("E832", message, sign.place, help_, f"{name}:{line}")
+    for facts in session.facts.values():
         for anchor, path, place in facts.anchors:
             for name, content in _originals(session, path):
                 if session.tree and name in session.tree and anchor.encode() not in content:

@@ -62,10 +62,10 @@ def word_of(node: ast.expr, names: Names) -> str:
 
 
 def gives_up(body: list[ast.stmt]) -> bool:
-    """Tell whether a branch leaves without doing its work."""
+    """Tell whether a branch leaves without doing its work; one that raises has to be told apart before."""
     for node in walk_scope(body):
-        if isinstance(node, ast.Return | ast.Continue | ast.Break):
+        if isinstance(node, ast.Return | ast.Continue | ast.Break | ast.Raise):
             return True
-        if isinstance(node, ast.Call) and called_name(node) in {"sys.exit", "exit", "quit"}:
+        if isinstance(node, ast.Call) and called_name(node) in {"sys.exit", "exit", "quit", "os._exit"}:
             return True
     return all(isinstance(s, ast.Pass) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)) for s in body)

@@ -229,12 +229,19 @@ def typed_counts(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
+    numbers: dict[str, ast.expr] = {}
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant() as constant):
+                numbers[name] = constant
     for node in ast.walk(tree):
         match node:
-            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
-                for counted, number in ((left, right), (right, left)):
+            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() | ast.Lt() | ast.GtE()], comparators=[right]):
+                for counted, given_number in ((left, right), (right, left)):
+                    named = given_number.id if isinstance(given_number, ast.Name) else ""
+                    number = numbers.get(named, given_number)
                     match counted, number:
-                        case ast.Call(func=ast.Name(id="len"), args=[given]), ast.Constant(value=int(value)):
+                        case ast.Call(func=ast.Name(id="len" | "sum"), args=[given]), ast.Constant(value=int(value)):
                             is_list = _lists(given) or (isinstance(given, ast.Name) and given.id in listed)
                             if is_list and value >= MIN_COUNT:
                                 yield node, f"the number of files, {value}, was typed by hand"

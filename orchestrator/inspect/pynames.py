@@ -10,8 +10,8 @@ import ast
 
 _KNOWN = frozenset(
     [
-        "asyncio", "atexit", "codecs", "contextlib", "fileinput", "glob", "importlib", "importlib.util", "io", "os",
-        "os.path", "re", "runpy", "shutil", "subprocess", "sys", "threading", "urllib.request", "warnings",
+        "asyncio", "atexit", "codecs", "contextlib", "fileinput", "glob", "httpx", "importlib", "importlib.util", "io",
+        "os", "os.path", "re", "requests", "runpy", "shutil", "subprocess", "sys", "threading", "urllib.request",
     ]
 )  # fmt: skip
 

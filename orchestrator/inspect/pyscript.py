@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from orchestrator.core.diagnostics import Diagnostic, Place, Severity
-from orchestrator.inspect.pycalls import gives_up, is_write_mode, positional, word_of, written
+from orchestrator.inspect.paths import joined
+from orchestrator.inspect.pycalls import is_write_mode, positional, word_of, written
 from orchestrator.inspect.pyflow import Flow, FunctionNode, walk_scope
 from orchestrator.inspect.pyguards import Guards
 from orchestrator.inspect.pyhidden import STARTERS, hidden_failures, typed_counts
+from orchestrator.inspect.pymarkers import signs
 from orchestrator.inspect.pynames import plainly_named
 from orchestrator.inspect.pyvalues import Names, argument, called_name, names_of, text_of, value_of
 
@@ -40,6 +42,7 @@ class Facts:
     entries: list[tuple[str, str, str, Place]] = field(default_factory=list)
     markers: list[tuple[str, str, Place]] = field(default_factory=list)
     anchors: list[tuple[str, str, Place]] = field(default_factory=list)
+    present: list[tuple[str, Place]] = field(default_factory=list)
     faults: list[Diagnostic] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
     reads: list[tuple[str, Place]] = field(default_factory=list)
@@ -90,6 +93,7 @@ class _Study:
         self.top = names_of(tree.body, start)
         self.writers: dict[str, int] = {}
         self.borrowed: dict[str, int] = {}
+        self.folder = ""
 
     def place(self, node: ast.AST) -> Place:
         line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
@@ -142,15 +146,17 @@ class _Study:
         name = called_name(node)
         last = name.rpartition(".")[2]
         place = self.place(node)
+        if name in {"os.chdir", "contextlib.chdir"} and node.args:
+            self.folder = joined(self.folder or ".", value_of(node.args[0], names))
         target = written(node)
         if target is not None:
-            self.facts.writes.append((value_of(target, names), place))
+            self.facts.writes.append((self.path(target, names), place))
         known = self.writers.get(name, self.borrowed.get(name))
         if known is not None and (given := positional(node, known, self.flow.functions.get(name))) is not None:
-            self.facts.writes.append((value_of(given, names), place))
+            self.facts.writes.append((self.path(given, names), place))
         if name.startswith("shutil.") and last in _COPIES and len(node.args) > 1:
             self.facts.copies.append(
-                (value_of(node.args[0], names), value_of(node.args[1], names), place, last == "copytree")
+                (self.path(node.args[0], names), self.path(node.args[1], names), place, last == "copytree")
             )
         elif name in {"os.replace", "os.rename"} and len(node.args) > 1:
             self.facts.writes.append((value_of(node.args[1], names), place))
@@ -167,7 +173,12 @@ class _Study:
                 else argument(node, 0, "file")
             )
             if path is not None and text_of(path, names):
-                self.facts.reads.append((value_of(path, names), place))
+                self.facts.reads.append((self.path(path, names), place))
+
+    def path(self, node: ast.expr, names: Names) -> str:
+        """Return a path; one that is relative is so to the folder that the script has gone to."""
+        value = value_of(node, names)
+        return joined(self.folder, value) if self.folder and not value.startswith(("/", "$")) else value
 
     def _command(self, node: ast.Call, names: Names, place: Place) -> None:
         match argument(node, 0, "args"):
@@ -232,13 +243,13 @@ class _Study:
             ]
             path = paths[0] if len(set(paths)) == 1 else ""
             self.facts.anchors += [(text, path, self.place(found)) for text, found in anchors]
-            for node in walk_scope(body):
-                match node:
-                    case ast.If(test=ast.Compare(left=left, ops=[ast.In()]), body=then) if text := text_of(left, names):
-                        if not self.flow.raises(then) and gives_up(then) and text not in {a for a, _ in anchors}:
-                            self.facts.markers.append((text, path, self.place(left)))
-                            if any(text in anchor for anchor, _ in anchors):
-                                self._marker_in_anchor(text, left)
+            for sign in signs(body, names, self.flow):
+                if sign.is_path:
+                    self.facts.present.append((sign.text, self.place(sign.node)))
+                elif sign.text not in {a for a, _ in anchors}:
+                    self.facts.markers.append((sign.text, path, self.place(sign.node)))
+                    if any(sign.text in anchor for anchor, _ in anchors):
+                        self._marker_in_anchor(sign.text, sign.node)
 
     def _marker_in_anchor(self, text: str, node: ast.expr) -> None:
         message = f"{text[:60]!r} is taken for a sign that the patch is in, but it is part of the text to be replaced"

@@ -42,6 +42,15 @@ class SedEdit:
     place: Place
 
 
+@dataclass(frozen=True)
+class Sign:
+    """What is taken for a sign that a patch is in: a text in a file, or with an empty text that the file is there."""
+
+    text: str
+    path: str
+    place: Place
+
+
 @dataclass
 class Session:
     """The state of one inspection; `tree` is the package's source, where it was given."""
@@ -54,6 +63,7 @@ class Session:
     weights: dict[Place, str] = field(default_factory=dict)
     pythons: dict[str, tuple[Version | None, bool]] = field(default_factory=dict)
     seds: list[SedEdit] = field(default_factory=list)
+    signs: list[Sign] = field(default_factory=list)
     looked_at: set[str] = field(default_factory=set)
     facts: dict[tuple[str, tuple[str, ...]], Facts] = field(default_factory=dict)
     shells: dict[Chunk, tuple[Statement, ...]] = field(default_factory=dict)

@@ -29,6 +29,7 @@ def syntax_fault(chunk: Chunk, version: Version | None) -> Diagnostic | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text, feature_version=max(version, OLDEST) if version else None)
+            compile(tree, "a script", "exec", dont_inherit=True)  # `return` outside of a function, and the like
     except SyntaxError as error:
         line, column = error.lineno or 1, max(1, error.offset or 1)
         return Diagnostic("E820", f"{shown} cannot read this: {error.msg}", _place(chunk, line, column), help=help_)

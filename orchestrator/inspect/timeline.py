@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from orchestrator.inspect.session import Session
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_STARTUP = re.compile(r"/(?:(?:site|user)customize\.py|[^/]+\.pth)$")
 _REFRESH = frozenset({"-U", "--upgrade", "--force-reinstall", "--reinstall", "-I", "--ignore-installed"})
 
 
@@ -43,15 +44,16 @@ def _overwrites(session: Session, events: list[Event]) -> None:
     for event in events:
         if not isinstance(event, Put | Edit):
             continue
-        if isinstance(event, Put):
+        if isinstance(event, Put) or event.whole:
             for before in earlier:
-                same_file = isinstance(before, Put) and before.origin == event.origin
+                same_file = isinstance(before, Put) and isinstance(event, Put) and before.origin == event.origin
                 if before.place == event.place or same_file or not is_same(before.path, event.path):
                     continue
                 if isinstance(before, Put) and not package_key(event.path):
                     continue
                 what = f"edited ({before.how})" if isinstance(before, Edit) else "replaced"
-                message = f"this copy replaces {_shown(event.path)}, which an earlier step {what}"
+                who = "this copy" if isinstance(event, Put) else f"this {event.how}"
+                message = f"{who} replaces {_shown(event.path)}, which an earlier step {what}"
                 help_ = "Copy first and edit afterwards, or bring both changes into one file."
                 session.report("E833", message, event.place, help_, f"{before.place}: the step whose work is lost")
                 break
@@ -64,6 +66,11 @@ def _shown(path: str) -> str:
 
 def _package_inits(session: Session, events: list[Event]) -> None:
     for event in events:
+        if isinstance(event, Edit | Put) and _STARTUP.search(event.path) and package_key(event.path):
+            message = f"{_shown(event.path)} runs at every start of Python, before all packages"
+            help_ = "Patch the module that is meant; if it must be here, write down why."
+            session.report("W813", message, event.place, help_, severity=Severity.WARNING)
+            continue
         if (
             not isinstance(event, Edit | Put)
             or posixpath.basename(event.path) != "__init__.py"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from orchestrator.inspect.paths import is_known
+from orchestrator.inspect.paths import is_known, package_key
 
 if TYPE_CHECKING:
     from orchestrator.core.diagnostics import Place
@@ -36,11 +36,12 @@ class Put:
 
 @dataclass(frozen=True)
 class Edit:
-    """A file that was changed in place; `text` is what is looked for, where that is known."""
+    """A file that was changed in place; `whole`: nothing of what it was before is left."""
 
     path: str
     place: Place
     how: str
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,12 @@ class Image:
         """Place a file."""
         if len(self.files) < 300_000:  # noqa: PLR2004 - no context that a person has looked at is larger
             self.files[path] = origin
+
+    def make(self, path: str, place: Place) -> None:
+        """Place a file that COPY brings and that is none of the context's."""
+        self.put(path, "")
+        if path.endswith(".py") and package_key(path):
+            self.events.append(Put(path, place, "", "COPY"))
 
     def find(self, path: str) -> tuple[Presence, list[str]]:
         """Return whether a path is there, and the files that it names: itself, those in it, or those of a pattern."""

@@ -34,6 +34,12 @@ OVERWRITTEN = {
     "over a patch": (f"RUN cd {SITE} && patch -p1 --fuzz=0 < /w/p.patch", f"RUN cp a.py {SITE}/pkg/x/a.py"),
     "over another copy": (f"RUN cp two.py {SITE}/pkg/x/a.py", f"RUN cp a.py {SITE}/pkg/x/a.py"),
     "a folder": ("RUN python3 edit.py", f"COPY x {SITE}/pkg/x"),
+    "a redirection": ("RUN python3 edit.py", f"RUN cat a.py > {SITE}/pkg/x/a.py"),
+    "tee": ("RUN python3 edit.py", f"RUN cat a.py | tee {SITE}/pkg/x/a.py"),
+    "dd": ("RUN python3 edit.py", f"RUN dd if=a.py of={SITE}/pkg/x/a.py"),
+    "a link": ("RUN python3 edit.py", f"RUN ln -sf /w/a.py {SITE}/pkg/x/a.py"),
+    "a here-document": ("RUN python3 edit.py", f"COPY <<EOF {SITE}/pkg/x/a.py", "A = 1", "EOF"),
+    "another image": ("RUN python3 edit.py", f"COPY --from=x /a.py {SITE}/pkg/x/a.py"),
     "shutil": ("RUN python3 edit.py", f"RUN python3 -c \"import shutil; shutil.copy('a.py', '{SITE}/pkg/x/a.py')\""),
 }
 
@@ -50,6 +56,8 @@ APART = {
     "another file": ("RUN python3 edit.py", f"RUN cp a.py {SITE}/pkg/y/a.py"),
     "another package": ("RUN python3 edit.py", f"RUN cp a.py {SITE}/other/x/a.py"),
     "the same file again": (f"RUN cp a.py {SITE}/pkg/x/a.py", f"RUN cp a.py {SITE}/pkg/x/a.py"),
+    "added to": ("RUN python3 edit.py", f"RUN cat a.py >> {SITE}/pkg/x/a.py"),
+    "added to by tee": ("RUN python3 edit.py", f"RUN cat a.py | tee -a {SITE}/pkg/x/a.py"),
     "a copy aside": ("RUN python3 edit.py", f"RUN cp {SITE}/pkg/x/a.py /tmp/a.py.bak"),
 }
 
@@ -114,6 +122,9 @@ INITS = {
     "sed by what Python prints": ("RUN sed -i 1d \"$(python3 -c 'import pkg; print(pkg.__file__)')\"", True),
     "a new one of a new package": (f"RUN cp -r new {SITE}/pkg/", False),
     "another file": (f"RUN echo x >> {SITE}/pkg/a.py", False),
+    "what runs at every start": (f"RUN echo 'import x' > {SITE}/sitecustomize.py", True),
+    "a path file": (f"RUN echo 'import x' > {SITE}/zz.pth", True),
+    "a copy of what runs at every start": (f"COPY a.py {SITE}/usercustomize.py", True),
     "one that is no package's": ("RUN echo x >> /w/__init__.py", False),
 }
 
@@ -127,6 +138,13 @@ NETWORK = {
     "pip after the patch": ("RUN python3 edit.py", "RUN pip install other"),
     "curl after the patch": ("RUN python3 edit.py", "RUN curl -fsSLO https://x.example/y"),
     "git after the patch": ("RUN python3 edit.py", "RUN git clone https://x.example/y /y"),
+    "a model hub": ("RUN python3 edit.py", "RUN huggingface-cli download x/y"),
+    "rsync from another machine": ("RUN python3 edit.py", "RUN rsync -a mirror.example:/y /y"),
+    "aria2c": ("RUN python3 edit.py", "RUN aria2c https://x.example/y"),
+    "requests under another name": (
+        "RUN python3 edit.py",
+        "RUN python3 -c \"from requests import get as g; open('/y', 'wb').write(g('https://x.example').content)\"",
+    ),
     "ADD after the patch": ("RUN python3 edit.py", "ADD https://x.example/y /y"),
 }
 
@@ -156,6 +174,8 @@ COUNTS = {
     "a variable": ("set -e; n=$(find . | wc -l); test $n -eq 13", True),
     "an array": ('set -e; a=(*.py); [[ "${#a[@]}" -eq 13 ]]', True),
     "arithmetic": ("set -e; n=$(ls | wc -l); (( n == 13 ))", True),
+    "a name for the number": ("set -e; WANTED=13; n=$(ls | wc -l); [ $n -eq $WANTED ]", True),
+    "a number that is computed": ("set -e; WANTED=$(cat n); n=$(ls | wc -l); [ $n -eq $WANTED ]", False),
     "arguments": ("[ $# -eq 13 ] || true", False),
     "a status": ("[ $X -eq 13 ] || true", False),
     "one": ("[ $(ls | wc -l) -eq 1 ] || exit 1", False),
@@ -170,6 +190,14 @@ def test_a_number_of_files_that_was_typed_is_a_warning(shell: str, expected: boo
 def test_a_number_of_files_in_python() -> None:
     text = "import glob, shutil\nassert len(glob.glob('*.py')) == 13\nshutil.copy('/w/a.py', '/b')\n"
     assert "W815 x.py" in of_build("RUN python3 x.py", **{"x.py": text})
+    for other in (
+        "sum(1 for _ in glob.glob('*.py')) == 13",
+        "13 == len(list(glob.iglob('*.py')))",
+        "len(glob.glob('*.py')) >= 13",
+        "len(glob.glob('*.py')) == WANTED",
+    ):
+        spelled = f"WANTED = 13\n{text}".replace("len(glob.glob('*.py')) == 13", other)
+        assert "W815 x.py" in of_build("RUN python3 x.py", **{"x.py": spelled})
     assert "W815 x.py" not in of_build("RUN python3 x.py", **{"x.py": text.replace("glob.glob('*.py')", "'abc'")})
 
 
@@ -231,6 +259,60 @@ def test_a_marker_that_stands_in_the_original_proves_nothing() -> None:
     assert marker(text, {"pkg/a.py": "old = 1\n"}) == []
     assert marker(text, {"pkg/a.py": "old = 1\n# new = 2 one day\n"}) == ["E832 m.py"]
     assert marker("if 'old' in s:\n    sys.exit(0)\n") == ["E832 m.py"]
+
+
+MARKERS = {
+    "not in": "if 'new = ' not in s:\n    p.write_text(s.replace('old = 1', 'new = 1'))\n",
+    "find": "if s.find('new = ') >= 0:\n    sys.exit(0)\n",
+    "not found": "if s.find('new = ') == -1:\n    p.write_text(s.replace('old = 1', 'new = 1'))\n",
+    "count": "if s.count('new = ') > 0:\n    sys.exit(0)\n",
+    "a truth value": "if s.count('new = '):\n    sys.exit(0)\n",
+    "re": "import re\nif re.search('new = ', s):\n    sys.exit(0)\n",
+    "a name": "MARK = 'new = '\nif MARK in s:\n    raise SystemExit(0)\n",
+    "a flag": "done = 'new = ' in s\nif done:\n    sys.exit(0)\n",
+    "any": "if any(m in s for m in ['zz', 'new = ']):\n    sys.exit(0)\n",
+    "lines": "if [x for x in s.splitlines() if 'new = ' in x]:\n    sys.exit(0)\n",
+    "or": "if 'zz' in s or 'new = ' in s:\n    sys.exit(0)\n",
+    "a file that is there": "import os\nif os.path.exists(p):\n    sys.exit(0)\n",
+    "a path that is there": "if p.exists():\n    sys.exit(0)\n",
+}
+
+
+@pytest.mark.parametrize("text", MARKERS.values(), ids=MARKERS)
+def test_a_sign_is_known_in_every_spelling(text: str) -> None:
+    assert "E832 m.py" in marker(text, {"pkg/a.py": "old = 1\n# new = 2 one day\n"})
+
+
+NO_MARKERS = {
+    "the patched file has it": "if 'new = 1' in s:\n    sys.exit(0)\n",
+    "a failure": "if 'new = ' in s:\n    raise SystemExit('who was here?')\n",
+    "all of several": "if 'new = ' in s and 'newer = ' in s:\n    sys.exit(0)\n",
+    "a file that has to be there": "if not p.exists():\n    sys.exit(1)\n",
+}
+
+
+@pytest.mark.parametrize("text", NO_MARKERS.values(), ids=NO_MARKERS)
+def test_what_tells_the_patched_file_from_the_original_is_no_finding(text: str) -> None:
+    assert marker(text, {"pkg/a.py": "old = 1\n# new = 2 one day\n"}) == []
+
+
+SHELL_MARKERS = {
+    "grep or the patch": (f"grep -q 'new = ' {SITE}/pkg/a.py || python3 fix.py", True),
+    "if not grep": (f"if ! grep -q 'new = ' {SITE}/pkg/a.py; then python3 fix.py; fi", True),
+    "if grep, else": (f"if grep -qF 'new = ' {SITE}/pkg/a.py; then echo in; else python3 fix.py; fi", True),
+    "grep and exit 0": (f"grep -q 'new = ' {SITE}/pkg/a.py && exit 0; python3 fix.py", True),
+    "a file that is there": (f"[ -f {SITE}/pkg/a.py ] || cp a.py {SITE}/pkg/a.py", True),
+    "a look afterwards": (f"python3 fix.py && grep -q 'new = 1' {SITE}/pkg/a.py || exit 1", False),
+    "a text that only the patched file has": (f"grep -q 'new = 1' {SITE}/pkg/a.py || python3 fix.py", False),
+    "the text that has to be there": (f"grep -q 'old = 1' {SITE}/pkg/a.py || exit 1; python3 fix.py", False),
+}
+
+
+@pytest.mark.parametrize(("shell", "expected"), SHELL_MARKERS.values(), ids=SHELL_MARKERS)
+def test_a_sign_that_the_shell_asks_for_is_one_too(shell: str, expected: bool) -> None:  # noqa: FBT001 - an expected value
+    files = {"fix.py": "print(1)\n", "a.py": "A = 1\n", "Dockerfile": f"{PINNED}WORKDIR /w\nCOPY . /w\nRUN {shell}\n"}
+    found = codes(inspected(files, tree={"pkg/a.py": "old = 1\n# new = 2 one day\n"}))
+    assert ("E832 Dockerfile" in found) is expected
 
 
 def test_an_anchor_that_the_given_tree_does_not_have_is_found() -> None:

@@ -242,6 +242,8 @@ SYNTAX = {
     "a bracket that is not closed": ("f(1\n", (3, 10)),
     "match in 3.9": ("match 1:\n    case 1:\n        pass\n", (3, 9)),
     "except* in 3.10": ("try:\n    pass\nexcept* OSError:\n    pass\n", (3, 10)),
+    "a return outside of a function": ("return 1\n", (3, 10)),
+    "one parameter twice": ("def f(a, a):\n    pass\n", (3, 10)),
     "a star in an index in 3.10": ("x = a[*b]\n", (3, 10)),
 }
 

@@ -128,6 +128,22 @@ RELATIVE = {
         ["E813 patch.sh"],
     ),
     "a cd ends with its RUN": ("WORKDIR /w\nCOPY s /w/s\nRUN cd s\nRUN bash s/patch.sh\n", ["E813 patch.sh"]),
+    "a redirection": (
+        "WORKDIR /w\nCOPY s /w/s\nRUN cat a.py > /usr/lib/python3/dist-packages/a.py\n",
+        ["E813 Dockerfile"],
+    ),
+    "an archive": ("WORKDIR /w\nCOPY s /w/s\nRUN tar -xf s/none.tar -C /opt\n", ["E813 Dockerfile"]),
+    "a Python script that goes to its folder": (
+        (
+            "WORKDIR /w\nCOPY s /w/s\n"
+            "RUN python3 -c \"import os, shutil; os.chdir('/w/s'); shutil.copy('a.py', '/opt/a.py')\"\n"
+        ),
+        [],
+    ),
+    "a Python script that does not": (
+        "WORKDIR /w\nCOPY s /w/s\nRUN python3 -c \"import shutil; shutil.copy('a.py', '/opt/a.py')\"\n",
+        ["E813 Dockerfile"],
+    ),
     "through a stage": (
         f"WORKDIR /w\nCOPY s /w/s\n{PINNED}AS two\nCOPY --from=0 /w/s /v/s\nWORKDIR /v\nRUN bash s/patch.sh\n".replace(
             "\nAS", " AS"
