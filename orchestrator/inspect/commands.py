@@ -8,7 +8,6 @@ from itertools import pairwise
 
 from orchestrator.inspect.deeds import (
     LOST,
-    UNKNOWN,
     Act,
     Change,
     Copy,
@@ -19,6 +18,7 @@ from orchestrator.inspect.deeds import (
     RunScript,
 )
 from orchestrator.inspect.fetching import FETCHING, fetched
+from orchestrator.inspect.paths import UNKNOWN
 from orchestrator.inspect.wrappers import unwrapped
 
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh", "busybox"})

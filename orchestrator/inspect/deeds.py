@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-UNKNOWN = "${?}"
 LOST = "\ntrue"
 """Behind the text of a program that succeeds whatever the text returns."""
 STREAM_EDITORS = frozenset({"sed", "gsed", "perl", "awk", "ed"})

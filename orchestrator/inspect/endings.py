@@ -118,6 +118,18 @@ class Endings:
                 return "exit" if inner == "exit" else ""
         return ""
 
+    def leaves(self, found: tuple[Statement, ...], depth: int = 0) -> bool:
+        """Tell whether a list ends with leaving the script or the function, with whatever status."""
+        match found[-1].command if found and depth < MAX_DEPTH else None:
+            case Call(words=(first, *_)):
+                return first.literal in {"exit", "return"}
+            case Group(statements=inner, subshell=False):
+                return self.leaves(inner, depth + 1)
+            case Binary(op="&&" | "||", y=y):
+                return self.leaves((y,), depth + 1)
+            case _:
+                return False
+
     def does_nothing(self, found: tuple[Statement, ...]) -> bool:
         """Tell whether a branch only talks: no command in it could make up for the failure, or report it upwards."""
         return not any(self._real(statement, 0) for statement in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 
+UNKNOWN = "${?}"
 _SITE = re.compile(r".*/(?:site|dist)-packages/|\$\{site\}/")
 _ROOT = re.compile(r"\$\{root:(\w+)\}(?=/|$)")
 _NAMED = re.compile(
@@ -79,7 +80,7 @@ def root_in_code(code: str) -> str:
     if named:
         is_file = "__file__" in code and not re.search(r"dirname|parent|split", code)
         return f"${{root:{named[0]}}}{'/__init__.py' if is_file else ''}"
-    return "${site}" if re.search(r"site|purelib|platlib", code) else "${?}"
+    return "${site}" if re.search(r"site|purelib|platlib", code) else UNKNOWN
 
 
 def package_key(path: str) -> str:
@@ -105,7 +106,7 @@ def package_name(path: str) -> str:
 def is_same(one: str, other: str) -> bool:
     """Tell whether two paths name one file: equal, or alike below roots of which one is unknown."""
     if one == other:
-        return True
+        return one != UNKNOWN
     a, b = package_key(one), package_key(other)
     if not a or not b:
         return False

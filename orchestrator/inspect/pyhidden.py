@@ -19,6 +19,15 @@ _HARMLESS = frozenset([
     "rm", "pkill", "kill", "killall", "echo", "true", "sleep", "nvidia-smi", "ixsmi", "ldconfig", "chmod",
     "chown", "mkdir", "touch", "ls", "find", "clear", "sync",
 ])  # fmt: skip
+_QUESTIONS = frozenset([
+    "show", "list", "freeze", "rev-parse", "describe", "status", "log", "diff", "ls-files", "remote", "--version",
+    "-V", "--help", "inspect",
+])  # fmt: skip
+"""What a program that changes things is asked, where it changes nothing."""
+_CHANGING = frozenset([
+    "cp", "mv", "install", "patch", "git", "sed", "awk", "perl", "pip", "pip3", "uv", "conda", "python", "python3",
+    "bash", "sh", "tar", "unzip", "rsync", "ln", "tee", "dd", "make", "cmake", "ninja", "docker",
+])  # fmt: skip
 _LISTINGS = frozenset([
     "listdir", "glob", "rglob", "iglob", "iterdir", "scandir", "walk", "namelist", "getnames", "splitlines",
     "readlines",
@@ -77,11 +86,43 @@ def _acts(body: list[ast.stmt], acting: set[str]) -> bool:
             continue
         name = called_name(node)
         first, _, last = name.rpartition(".")
+        if _is_question(node):
+            continue
         if (last in _ACTS and first not in {"sys.stdout", "sys.stderr", "stdout", "copy"}) or last in acting:
             return True
         if name.startswith(_PROGRAMS) or name in {"os.system", "os.replace", "os.rename", "main", "runpy.run_path"}:
             return True
     return False
+
+
+def _is_question(call: ast.Call) -> bool:
+    """Tell whether a call only takes the output of a program that changes nothing: a version, a list of libraries."""
+    name = called_name(call)
+    taken = name.endswith("check_output") or any(
+        (k.arg == "capture_output" and isinstance(k.value, ast.Constant) and k.value.value is True)
+        or (k.arg == "stdout" and ast.unparse(k.value).endswith("PIPE"))
+        for k in call.keywords
+    )
+    if not (taken or name in {"subprocess.getoutput", "os.popen"}):
+        return False
+    match argument(call, 0, "args" if taken else "cmd"):
+        case ast.List(
+            elts=[
+                ast.Constant(value=str(program))
+                | ast.BinOp(op=ast.Add(), right=ast.Constant(value=str(program)))
+                | ast.JoinedStr(values=[*_, ast.Constant(value=str(program))]),
+                *rest,
+            ]
+        ):
+            second = rest[0].value if rest and isinstance(rest[0], ast.Constant) else None
+        case ast.Constant(value=str(text)) if text.split() and not set(text) & set(";&|><`$"):
+            program, second = [*text.split(), ""][:2]
+        case _:
+            return False
+    program = program.rpartition("/")[2]
+    if program not in _CHANGING:
+        return True
+    return second in _QUESTIONS or (second == "-c" and program.startswith("python"))
 
 
 def _caught(
@@ -156,7 +197,8 @@ def _unread(body: list[ast.stmt], flow: Flow) -> Iterator[tuple[ast.AST, str, st
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() | ast.Await() as value):
                 call = _started(value)
                 spelled = called_name(call)
-                if not (spelled in _KEPT or spelled.startswith(_PROGRAMS[1:])) or _checks(call) or _is_harmless(call):
+                starts = spelled in _KEPT or spelled.startswith(_PROGRAMS[1:])
+                if not starts or _checks(call) or _is_harmless(call) or _is_question(call):
                     continue
                 if not _is_asked(body, name, call, flow):
                     message = f"the status that `{spelled}` returns is kept in `{name}`, and nothing fails on it"

@@ -7,9 +7,8 @@ import posixpath
 import re
 from dataclasses import dataclass, field
 
-from orchestrator.inspect.paths import joined
+from orchestrator.inspect.paths import UNKNOWN, joined
 
-UNKNOWN = "${?}"
 _PATHS = frozenset({"Path", "PurePath", "PosixPath", "PurePosixPath"})
 _SAME = frozenset(
     {"resolve", "absolute", "expanduser", "as_posix", "abspath", "realpath", "normpath", "str", "fspath", "strip"}

@@ -104,7 +104,7 @@ class Walk:
             case Declare(variant=variant, assigns=assigns, words=words):
                 self.hidden((*assigns, *words), f"`{variant}` succeeds whatever the command in `$(…)` returns")
             case Binary(op="&&", x=x, y=y):
-                self.statement(x, Fate(fate.status, fate.exits, unguarded=False))
+                self.statement(x, self.tried(y, fate, rest))
                 self.statement(y, fate)
             case Binary(op="||", x=x, y=y):
                 self.either(x, y, fate)
@@ -117,7 +117,7 @@ class Walk:
             case Group(statements=inner):
                 self.statements(inner, fate)
             case If() as branch:
-                self.branch(branch, fate)
+                self.branch(branch, fate, rest)
             case Loop(kind=kind, condition=condition, body=body, items=items):
                 self.hidden(items, "a `for` runs whatever the command in `$(…)` returns")
                 gives_up = bool(condition) and (kind == "until") is not condition[-1].negated
@@ -133,6 +133,12 @@ class Walk:
                 self.functions[name] = body
             case Test(words=words):
                 self.hidden(words, "a comparison goes on whatever the command in `$(…)` returns")
+
+    def tried(self, y: Statement, fate: Fate, rest: tuple[Statement, ...]) -> Fate:
+        """Return the fate of x in `x && y; rest`: where y leaves, the rest is what is done about a failure of x."""
+        if self.endings.leaves((y,)) and not self.endings.does_nothing(rest):
+            return Fate(unguarded=False)
+        return Fate(fate.status, fate.exits, unguarded=False)
 
     def call(self, statement: Statement, call: Call, fate: Fate) -> None:
         """Judge a simple command: itself, the function that it calls, the substitutions in its words."""
@@ -214,10 +220,12 @@ class Walk:
                 ]
             self.options = saved
 
-    def branch(self, branch: If, fate: Fate) -> None:
+    def branch(self, branch: If, fate: Fate, rest: tuple[Statement, ...]) -> None:
         """Judge an `if`: a failing condition is lost where the branch for it does nothing about it."""
         negated = len(branch.condition) == 1 and branch.condition[0].negated
         failing = branch.then if negated else branch.other
+        if not failing and self.endings.leaves(branch.then):
+            failing = rest  # found: leave; what comes after is for the failure
         saved = self.options
         if self.endings.does_nothing(failing):
             word = "then" if negated else "else"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from orchestrator.inspect.paths import is_same
 from tests.inspect.inspected import PINNED, codes, inspected
 
 SITE = "/usr/lib/python3/dist-packages"
@@ -345,3 +346,8 @@ def test_a_base_whose_originals_are_checked_is_a_note() -> None:
     )
     files = {"c.py": check, "Dockerfile": "FROM vendor/image:1.2\nWORKDIR /w\nCOPY . /w\nRUN python3 c.py\n"}
     assert [f"{d.code} {d.severity}" for d in inspected(files)] == ["W816 note"]
+
+
+def test_two_unknown_places_are_not_taken_for_one() -> None:
+    assert not is_same("${?}", "${?}")
+    assert is_same("${TARGET}", "${TARGET}")

@@ -197,6 +197,14 @@ HIDDEN = {
     "suppress under another name": (
         "from contextlib import suppress as quiet\nwith quiet(OSError):\n    P.write_text('x')\n"
     ),
+    "an output that is taken of what changes files": (
+        "import subprocess\ntry:\n    o = subprocess.check_output(['git', 'apply', '/p'])\nexcept OSError:\n"
+        "    o = ''\n"
+    ),
+    "a shell whose output is taken": (
+        "import subprocess\ntry:\n    o = subprocess.check_output('cp /a /b; true', shell=True)\nexcept OSError:\n"
+        "    o = ''\n"
+    ),
     "runpy": "import runpy\ntry:\n    runpy.run_path('/w/patch.py')\nexcept Exception:\n    pass\n",
     "check=False": "import subprocess\nsubprocess.run(['cp', '/a', '/b'], check=False)\n",
 }
@@ -226,6 +234,17 @@ SHOWN = {
     "a server of its own": ("import subprocess\np = subprocess.Popen(['serve'])\nP.write_text('x')\np.terminate()\n"),
     "a function of one's own of that name": "def run(a):\n    print(a)\nrun(['cp'])\nP.write_text('x')\n",
     "a harmless command": "import subprocess\nsubprocess.run(['rm', '-f', '/b'])\nP.write_text('x')\n",
+    "a list of libraries that is asked for": (
+        "import subprocess\ntry:\n    o = subprocess.check_output(['ldconfig', '-p'])\nexcept Exception:\n    o = ''\n"
+    ),
+    "a version that is asked for": (
+        "import subprocess\ntry:\n    o = subprocess.run(['nvcc', '-V'], capture_output=True)\n"
+        "except OSError:\n    o = None\n"
+    ),
+    "what programs are asked": (
+        "import subprocess\ntry:\n    o = subprocess.check_output(['git', 'rev-parse', 'HEAD'])\n"
+        "    o = subprocess.check_output([H + '/bin/nvcc', '-V'])\nexcept OSError:\n    o = ''\n"
+    ),
     "a failure that is counted": (
         "import sys\nbad = 0\ntry:\n    P.write_text('x')\nexcept OSError:\n    bad += 1\nsys.exit(bad)\n"
     ),

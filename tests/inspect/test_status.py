@@ -68,6 +68,8 @@ LOST_IN_A_RUN = {
     "a link": "ln -sf /w/s/a.py /opt/a.py || true",
     "awk in place": "awk -i inplace '{print}' /usr/lib/python3/dist-packages/pkg/a.py || true",
     "ed": "printf ',s/a/b/\\nw\\n' | ed /usr/lib/python3/dist-packages/pkg/a.py || true",
+    "leave if it works, else only talk": "pip install ./x && exit 0; echo bad",
+    "leave in an if, else only talk": "if pip install ./x; then exit 0; fi; echo bad",
     "a bash here-document": "bash <<EOF\ncp a.py /opt/\necho end\nEOF",
 }
 
@@ -116,6 +118,9 @@ KEPT_IN_A_RUN = {
     "a redirection into a log": "cat a.py > /tmp/log || true",
     "a link beside": "ln -s /usr/bin/python3 /usr/bin/python || true",
     "awk as a filter": "awk '{print}' a.py || true",
+    "leave if it works, else something else": "pip install ./x && exit 0; pip install ./y",
+    "leave in a group if it works": "set -e; pip install ./x && { echo good; exit 0; }; pip install ./y",
+    "leave in an if": "if pip install ./x; then echo good; exit 0; fi; pip install ./y",
     "sh -ec": "sh -ec 'cp a.py /opt/; echo end'",
 }
 
