@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from orchestrator.code.symbols import bound_by, imported_name, own_expressions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from orchestrator.code.source import Source
 
@@ -95,6 +95,15 @@ def guarded(body: Sequence[ast.stmt], *, nested: bool = True) -> Iterator[tuple[
             else:
                 pending.extend(_blocks(statement, guard))
                 guard = _onwards(statement, guard)
+
+
+def statements_in(source: Source) -> tuple[tuple[ast.stmt, Guard], ...]:
+    """Return what `guarded` yields for the whole of a source, nested statements too, found once."""
+    return source.derived(_statements_in)
+
+
+def _statements_in(source: Source) -> tuple[tuple[ast.stmt, Guard], ...]:
+    return tuple(guarded(source.tree.body))
 
 
 def _blocks(statement: ast.stmt, guard: Guard) -> Iterator[tuple[Sequence[ast.stmt], Guard]]:
@@ -211,9 +220,13 @@ def absolute(module: str | None, level: int, package: str) -> str | None:
 
 
 def imports(tree: ast.Module, path: str) -> Iterator[Import]:
-    """Yield every entry of every import statement of a file, wherever it stands."""
+    """Return every entry of every import statement of a file, wherever it stands."""
+    return _entries(guarded(tree.body), path)
+
+
+def _entries(statements: Iterable[tuple[ast.stmt, Guard]], path: str) -> Iterator[Import]:
     package = package_of(path)
-    for statement, guard in guarded(tree.body):
+    for statement, guard in statements:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             yield from imports_of(statement, guard, package)
 
@@ -224,7 +237,7 @@ def imports_in(source: Source) -> tuple[Import, ...]:
 
 
 def _imports_in(source: Source) -> tuple[Import, ...]:
-    return tuple(imports(source.tree, source.path))
+    return tuple(_entries(statements_in(source), source.path))
 
 
 def imports_of(statement: ast.stmt, guard: Guard, package: str) -> Iterator[Import]:
@@ -318,8 +331,12 @@ def _inside(statement: ast.stmt) -> Iterator[str]:
 
 def declared_global(tree: ast.Module) -> frozenset[str]:
     """Return the names that functions of the module declare `global`: they may bind them at any time."""
+    return _declared_global(guarded(tree.body))
+
+
+def _declared_global(statements: Iterable[tuple[ast.stmt, Guard]]) -> frozenset[str]:
     names: set[str] = set()
-    for statement, guard in guarded(tree.body):
+    for statement, guard in statements:
         if guard.scopes and isinstance(statement, ast.Global):
             names.update(statement.names)
     return frozenset(names)
@@ -331,4 +348,4 @@ def globals_in(source: Source) -> frozenset[str]:
 
 
 def _globals_in(source: Source) -> frozenset[str]:
-    return declared_global(source.tree) if "global" in source.text else frozenset()
+    return _declared_global(statements_in(source)) if "global" in source.text else frozenset()

@@ -20,8 +20,20 @@ def lines_with(source: Source, names: Iterable[str]) -> list[int]:
 
     A line outside of ASCII always may: there an identifier has several spellings (PEP 3131).
     """
-    has = re.compile("|".join(map(re.escape, names)) or "$.").search
+    pattern = re.compile("|".join(map(re.escape, names)) or "$.")
+    if source.text.isascii():
+        return sorted({source.line_of(found.start()) for found in pattern.finditer(source.text)})
+    has = pattern.search
     return [number for number, line in enumerate(source.lines, 1) if has(line) or not line.isascii()]
+
+
+def may_call(raw: bytes, names: Iterable[str]) -> bool:
+    """Tell whether a file may have a call `NAME(…)` of one of these names, by its bytes alone.
+
+    What is not ASCII always may, see `lines_with`.
+    """
+    spelled = b"|".join(re.escape(name.encode()) for name in names) or rb"\Z."
+    return not raw.isascii() or re.search(rb"(?:%b)(?:[\s\\)]|#[^\n]*\n)*\(" % spelled, raw) is not None
 
 
 def spans(node: ast.AST, lines: Sequence[int]) -> bool:

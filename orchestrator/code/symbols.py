@@ -122,6 +122,8 @@ def own_expressions(statement: ast.stmt) -> Iterator[ast.AST]:
     class its decorators and bases.
     """
     match statement:
+        case ast.Expr() | ast.Assign() | ast.Return() | ast.AugAssign():  # most statements: all is their own
+            yield from parts_of(statement)
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             arguments = statement.args
             every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
@@ -144,10 +146,7 @@ def own_expressions(statement: ast.stmt) -> Iterator[ast.AST]:
         case ast.Try() | ast.TryStar():
             yield from (handler.type for handler in statement.handlers if handler.type)
         case _:
-            for _, value in ast.iter_fields(statement):
-                for part in value if isinstance(value, list) else (value,):
-                    if isinstance(part, ast.AST) and not isinstance(part, _NESTED):
-                        yield part
+            yield from (part for part in parts_of(statement) if not isinstance(part, _NESTED))
 
 
 def inner_statements(statement: ast.stmt) -> Iterator[ast.stmt]:

@@ -60,12 +60,19 @@ def run(plan: Plan, base: Tree, lock: Lock | None = None, chain: Chain | None = 
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Hold Python's cycle collector off: syntax trees are many small objects without cycles, and all stay in use."""
+    """Hold Python's cycle collector off: syntax trees are many small objects without cycles, and all stay in use.
+
+    What the run made counts as old afterwards: freezing and unfreezing moves it there without looking at it, where
+    the first allocation would else go over all of it. A program that has frozen objects itself keeps them so.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if was_on and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
         if was_on:
             gc.enable()
 

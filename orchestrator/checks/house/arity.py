@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from orchestrator.checks.house.changes import changes_of
 from orchestrator.checks.house.constructors import callees
 from orchestrator.checks.house.elsewhere import Elsewhere
-from orchestrator.checks.house.expressions import accesses, terminal
+from orchestrator.checks.house.expressions import guard_of, standing, terminal
 from orchestrator.checks.house.names import Names
-from orchestrator.checks.house.things import UNKNOWN, Class, Function, Instance, Spot
+from orchestrator.checks.house.things import UNKNOWN, Class, External, Function, Instance, Spot
 from orchestrator.checks.house.world import World
 from orchestrator.code.imports import module_names
 from orchestrator.code.signature import call_fault
-from orchestrator.code.spotting import lines_with
+from orchestrator.code.spotting import lines_with, may_call
 from orchestrator.core.diagnostics import Diagnostic, Rejected, Severity
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from orchestrator.checks.house.changes import Changes
     from orchestrator.checks.house.things import Callee
-    from orchestrator.code.imports import Guard
     from orchestrator.code.source import Source
     from orchestrator.core.diagnostics import Place
 
@@ -34,7 +33,7 @@ _CAUGHT = frozenset({"TypeError", "Exception", "BaseException"})
 def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
     """Yield one finding for each call that cannot bind; a warning for one that could not in the base tree either."""
     changes = {path: found for path in sorted(touched) if (found := changes_of(path, world.view)) is not None}
-    calls = _Calls(world, Elsewhere(world.view), changes)
+    calls = _Calls(world, changes)
     for change in changes.values():
         yield from calls.in_changed(change)
     yield from calls.of_changed()
@@ -52,21 +51,22 @@ class _Misfit:
 class _Calls:
     """Judges the calls of one patched tree."""
 
-    def __init__(self, world: World, elsewhere: Elsewhere, changes: dict[str, Changes]) -> None:
+    def __init__(self, world: World, changes: dict[str, Changes]) -> None:
         self.world = world
-        self.elsewhere = elsewhere
+        self.elsewhere = Elsewhere.of(world)
         self.changes = changes
-        self.lenient = Names(world, elsewhere)
-        self.strict = Names(world, elsewhere, strict=True)
+        self.lenient = Names.of_world(world)
+        self.strict = Names(world, self.elsewhere, strict=True)
+        self.signed = frozenset(module.partition(".")[0] for module in world.view.facts.vendor_signatures)
         base = dataclasses.replace(world.view, tree=world.view.base)
         self.before = Names(World(base), Elsewhere(base))
         self.seen: set[ast.Call] = set()
 
     def in_changed(self, change: Changes) -> Iterator[Diagnostic]:
         """Yield what is wrong with the calls that stand in definitions that the run changed."""
-        for node, _, guard in accesses(change.source, change.lines):
-            if isinstance(node, ast.Call) and change.has(node):
-                yield from self.judged(node, guard, change.source)
+        for node, statement, scopes in change.accesses:
+            if isinstance(node, ast.Call):
+                yield from self.judged(node, statement, scopes, change.source)
 
     def of_changed(self) -> Iterator[Diagnostic]:
         """Yield what is wrong with calls, in any file, of definitions that look different since the run."""
@@ -108,23 +108,28 @@ class _Calls:
     def _among(self, path: str, words: frozenset[str] | None) -> Iterator[Diagnostic]:
         """Yield what is wrong with calls in a file, only of what has one of these names if given."""
         source = self.world.view.source(path)
+        if source is None or not (words is None or may_call(source.raw, words)):
+            return
         try:
-            if source is None or not source.tree:
+            if not source.tree:
                 return
         except Rejected:
             return  # for a touched file rule E501 has said so
-        for call, guard in _calls(source, words):
-            yield from self.judged(call, guard, source)
+        for call, statement, scopes in _calls(source, words):
+            yield from self.judged(call, statement, scopes, source)
 
-    def judged(self, call: ast.Call, guard: Guard, source: Source) -> Iterator[Diagnostic]:
+    def judged(
+        self, call: ast.Call, statement: ast.stmt, scopes: tuple[ast.AST, ...], source: Source
+    ) -> Iterator[Diagnostic]:
         """Yield the finding on one call, once."""
-        spot = Spot(source, guard.scopes)
         if call in self.seen:
             return
         self.seen.add(call)
-        if misfit(call, spot, self.lenient) is None:
+        spot = Spot(source, scopes)
+        if self.leads_outside(call, spot) or misfit(call, spot, self.lenient) is None:
             return
         found = misfit(call, spot, self.strict)
+        guard = guard_of(call, statement, source)
         if found is None or _CAUGHT & guard.caught or self.lenient.truth.refuted(guard.tests, source):
             return
         finding = self.finding(found, source)
@@ -134,6 +139,14 @@ class _Calls:
             note = "the base tree has the same call, and it does not fit there either"
             yield dataclasses.replace(finding, severity=Severity.WARNING, notes=(*finding.notes, note))
 
+    def leads_outside(self, call: ast.Call, spot: Spot) -> bool:
+        """Tell by its first name alone whether a call may reach what nobody has a signature of: most do."""
+        things = self.lenient.of_root(call.func, spot)
+        return things is not None and any(
+            thing == UNKNOWN or (isinstance(thing, External) and thing.name.partition(".")[0] not in self.signed)
+            for thing in things
+        )
+
     def known_before(self, call: ast.Call, source: Source) -> bool:
         """Tell whether the same call stood in the base tree and did not fit there either."""
         before = self.world.view.base_source(source.path)
@@ -142,8 +155,8 @@ class _Calls:
         text, word = ast.unparse(call), terminal(call.func)
         try:
             same = [
-                misfit(other, Spot(before, guard.scopes), self.before)
-                for other, guard in _calls(before, frozenset({word}) if word else None)
+                misfit(other, Spot(before, scopes), self.before)
+                for other, _, scopes in _calls(before, frozenset({word}) if word else None)
                 if ast.unparse(other) == text
             ]
         except Rejected:
@@ -195,11 +208,11 @@ def _classes(source: Source) -> frozenset[str]:
     return frozenset(name for name, several in bound if any(isinstance(b.statement, ast.ClassDef) for b in several))
 
 
-def _calls(source: Source, words: frozenset[str] | None) -> Iterator[tuple[ast.Call, Guard]]:
+def _calls(source: Source, words: frozenset[str] | None) -> Iterator[tuple[ast.Call, ast.stmt, tuple[ast.AST, ...]]]:
     lines = None if words is None else lines_with(source, words)
-    for node, _, guard in accesses(source, lines):
+    for node, statement, scopes in standing(source, lines):
         if isinstance(node, ast.Call) and (words is None or terminal(node.func) in words):
-            yield node, guard
+            yield node, statement, scopes
 
 
 def _defined(callee: Callee) -> Place | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from orchestrator.checks.house.expressions import standing
 from orchestrator.code.imports import bindings_of, guarded, module_names, package_of
 from orchestrator.code.scopes import MODULE, definition_digest, definitions, first_line
 from orchestrator.core.diagnostics import Rejected
@@ -14,12 +16,15 @@ from orchestrator.core.diagnostics import Rejected
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from orchestrator.checks.house.expressions import Standing
     from orchestrator.checks.view import View
     from orchestrator.code.imports import Binding
     from orchestrator.code.source import Source
 
 _OF_THE_CLASS = frozenset({"__init__", "__new__", "__call__", "forward"})
 """Members that calls reach without naming them."""
+_ASSIGNED = re.compile("(?:(?:Ann|Aug)?Assign )+")
+"""How what is only given literals looks."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,8 @@ class Changes:
 
     `definitions` are those whose code differs, None where the file is new as a whole. `names` are the module's
     names, `classes` its classes and `members` (class, member) that look different to those outside; of a new file
-    none, for whoever uses it is new or changed as well.
+    none, for whoever uses it is new or changed as well. A member that only has plain values now is none of them:
+    nothing is known of a call of one.
     """
 
     source: Source
@@ -56,6 +62,14 @@ class Changes:
             own = own | set(lines) if name in known else own - set(lines)
             functions = [f"{name}."] if not isinstance(node, ast.ClassDef) else []
         return sorted(own)
+
+    @property
+    def accesses(self) -> tuple[Standing, ...]:
+        """The calls and attribute accesses that start in changed definitions."""
+        return self.source.once(f"changed accesses {self.definitions}", self._accesses)
+
+    def _accesses(self) -> tuple[Standing, ...]:
+        return tuple(each for each in standing(self.source, self.lines) if self.has(each[0]))
 
     def has(self, node: ast.expr) -> bool:
         """Tell whether an expression starts in a definition that the run changed."""
@@ -89,7 +103,8 @@ def _changes(source: Source, before: Source | None) -> Changes:
         changed, old = None, {}
     face = _faces(source, changed)
     keys = {key for key in face.keys() | old.keys() if face.get(key) != old.get(key)}
-    pairs = {(cls, member) for cls, _, member in (key.partition(".") for key in keys) if member}
+    called = (key.partition(".") for key in keys if not _ASSIGNED.fullmatch(face.get(key, "")))
+    pairs = {(cls, member) for cls, _, member in called if member}
     return Changes(
         source,
         changed,

@@ -17,7 +17,7 @@ from orchestrator.checks.house.things import (
     Thing,
 )
 from orchestrator.checks.house.wrappers import is_transparent
-from orchestrator.code.imports import guarded
+from orchestrator.code.imports import guarded, statements_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -248,7 +248,7 @@ class Classes:
             source = self.names.world.view.source(path)
             if source is None:
                 continue
-            for statement, guard in guarded(source.tree.body):
+            for statement, guard in statements_in(source):
                 if isinstance(statement, ast.ClassDef) and statement.name == name and statement is not cls.node:
                     heir = Class(Spot(source, guard.scopes), statement)
                     order = self.order(heir)

@@ -26,7 +26,7 @@ _HELP = "Edit the branch that this target takes, or mend the flag or the fact th
 
 def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
     """Yield one finding for each run of edited lines whose effect lies in dead code alone, and each gate over it."""
-    truth = Truth(world)
+    truth = Truth.of(world)
     for path in sorted(touched):
         found = edited(world, path)
         if found is None:

@@ -60,7 +60,7 @@ def _of_file(source: Source, world: World) -> Iterator[Diagnostic]:
     if not unbound or makes_names(source):
         return
     unbound -= globals_in(source)
-    truth = Truth(world)
+    truth = Truth.of(world)
     told: set[str] = set()
     for read in reads(source, unbound, python):
         name = read.node.id

@@ -10,7 +10,7 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orchestrator.code.imports import guarded
+from orchestrator.code.imports import statements_in
 from orchestrator.code.scopes import first_line
 from orchestrator.code.symbols import inner_statements
 
@@ -51,7 +51,7 @@ def statements(source: Source, lines: Sequence[range]) -> list[tuple[ast.stmt, G
         return []
     return [
         (statement, guard)
-        for statement, guard in guarded(source.tree.body)
+        for statement, guard in statements_in(source)
         if any(first_line(statement) < stop and start <= (statement.end_lineno or 0) for start, stop in spans)
         and any(meet(own_lines(statement), part) for part in lines)
     ]

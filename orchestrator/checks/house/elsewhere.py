@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from orchestrator.checks.house.world import World
     from orchestrator.checks.view import View
 
 # How an attribute called NAME is set: by an assignment (also one of several targets), as what a `for` or `with`
@@ -21,7 +22,8 @@ _SETTERS = (
     rb"setattr\(\s*([\w.]+)\s*,\s*[\"']NAME[\"']",
     rb"(patch)(?:\.object)?\([^\n]*?[\"'](?:[\w.]*\.)?NAME[\"']",
 )
-_CLASS = re.compile(rb"^[ \t]*class[ \t]+(\w+)[ \t]*\(([^)]*)\)", re.MULTILINE)
+# A line's end in front lets the search jump from one to the next; what is searched gets one in front of it.
+_CLASS = re.compile(rb"\n[ \t]*class[ \t]+(\w+)[ \t]*\(([^)]*)\)")
 _BASE = re.compile(rb"(\w+)[ \t]*(?:\[[^\]]*\]?)?[ \t]*(?=,|$)")
 _OWN = frozenset({b"self", b"cls"})
 
@@ -36,6 +38,11 @@ class Elsewhere:
     _bases: dict[str, dict[str, list[tuple[str, str]]]] = field(default_factory=dict)
     _nearby: dict[str, list[str]] = field(default_factory=dict)
     _setters: dict[str, frozenset[tuple[str, bytes]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, world: World) -> Elsewhere:
+        """Return the one that every rule asks about this world."""
+        return world.once(cls, lambda: cls(world.view))
 
     @cached_property
     def files(self) -> tuple[tuple[str, bytes], ...]:
@@ -70,7 +77,7 @@ class Elsewhere:
         if root not in self._bases:
             found: dict[str, list[tuple[str, str]]] = {}
             for other, raw in self._who_may_know(path):
-                for name, bases in _CLASS.findall(raw):
+                for name, bases in _CLASS.findall(b"\n" + raw):
                     for base in _BASE.findall(bases.replace(b"\n", b" ")):
                         found.setdefault(base.decode(), []).append((other, name.decode()))
             self._bases[root] = found
@@ -131,7 +138,7 @@ class Elsewhere:
     def _imports(self, path: str) -> _Imports:
         if path not in self._known:
             raw = self.view.tree[path]
-            statements = b"\n".join(_IMPORT.findall(raw))
+            statements = b"".join(_IMPORT.findall(b"\n" + raw))
             words = frozenset(word.decode() for word in _WORD.findall(statements))
             stars = frozenset(module.decode() for module in _STAR.findall(statements))
             self._known[path] = _Imports(raw, statements, words, stars)
@@ -167,7 +174,7 @@ class _Imports:
 
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
-_IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t](?:[^\n(\\]|\\\r?\n)*(?:\([^()]*\))?", re.MULTILINE)
+_IMPORT = re.compile(rb"\n[ \t]*(?:from|import)[ \t](?:[^\n(\\]|\\\r?\n)*(?:\([^()]*\))?")
 _STAR = re.compile(rb"(\w+)[ \t]+import[ \t]*\*")
 
 

@@ -63,7 +63,7 @@ class Brought:
 
 def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
     """Yield one finding for each constant, function, class and module that a run brings and that nothing reaches."""
-    truth = Truth(world)
+    truth = Truth.of(world)
     brought = [each for path in sorted(touched) for each in _brought(world, path, truth)]
     for each in _unreached(world, brought, touched):
         what, does = ("`{}`", "reads") if not isinstance(each.statement, _DEFINITIONS) else ("`{}`", "calls")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from orchestrator.checks.house.classes import Classes
+from orchestrator.checks.house.elsewhere import Elsewhere
 from orchestrator.checks.house.scoping import owner_of
 from orchestrator.checks.house.things import (
     NOTHING_KNOWN,
@@ -28,13 +29,12 @@ from orchestrator.checks.house.world import InTree, Outside, World, makes_names
 from orchestrator.checks.house.wrappers import keeps_signatures
 from orchestrator.code.imports import bindings_of, globals_in, guarded, module_names, package_of
 from orchestrator.code.scopes import FunctionNode
-from orchestrator.code.symbols import BUILTINS, parameters
+from orchestrator.code.symbols import BUILTINS, has_walrus, parameters
 from orchestrator.core.diagnostics import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from orchestrator.checks.house.elsewhere import Elsewhere
     from orchestrator.code.imports import Binding, Import
     from orchestrator.code.source import Source
 
@@ -56,11 +56,17 @@ class Names:
     _local: dict[tuple[ast.AST, str], tuple[Thing, ...]] = field(default_factory=dict)
     _scopes: dict[ast.AST, dict[str, list[Binding]]] = field(default_factory=dict)
     _exports: dict[str, frozenset[str] | None] = field(default_factory=dict)
+    _roots_of: dict[tuple[str, ast.AST | None, str], tuple[Thing, ...]] = field(default_factory=dict)
     _depth: int = 0
+
+    @classmethod
+    def of_world(cls, world: World) -> Names:
+        """Return the lenient one that every rule asks about this world."""
+        return world.once(cls, lambda: cls(world, Elsewhere.of(world)))
 
     def __post_init__(self) -> None:
         """Make the parts that share this world."""
-        self.truth = Truth(self.world)
+        self.truth = Truth.of(self.world)
         self.classes = Classes(self)
 
     def of(self, node: ast.expr, spot: Spot) -> tuple[Thing, ...]:
@@ -74,6 +80,20 @@ class Names:
             return NOTHING_KNOWN
         finally:
             self._depth -= 1
+
+    def of_root(self, node: ast.expr, spot: Spot) -> tuple[Thing, ...] | None:
+        """Return what the first name of a dotted expression may stand for, None where it is not dotted.
+
+        Most code calls what is not of the tree: then nothing more need be asked of the expression.
+        """
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return None
+        key = (spot.source.path, spot.scopes[-1] if spot.scopes else None, node.id)
+        if key not in self._roots_of:
+            self._roots_of[key] = self.of(node, spot)
+        return self._roots_of[key]
 
     def _of(self, node: ast.expr, spot: Spot) -> tuple[Thing, ...]:
         match node:
@@ -120,13 +140,14 @@ class Names:
         if number is None:
             return self.in_module(spot.source, name)
         scope, outer = spot.scopes[number], spot.scopes[:number]
-        if "nonlocal" in spot.source.text or not isinstance(scope, FunctionNode | ast.ClassDef):
+        if spot.source.derived(_has_nonlocal) or not isinstance(scope, FunctionNode | ast.ClassDef):
             return NOTHING_KNOWN
         inner = Spot(spot.source, (*outer, scope))
         bound = self.bound(scope, spot.source).get(name, ())
         if isinstance(scope, FunctionNode) and name in parameters(scope):
             return NOTHING_KNOWN if bound else self._parameter(scope, name, Spot(spot.source, outer))
-        if f"{name} :=" in spot.source.text or f"{name}:=" in spot.source.text:
+        text = spot.source.text
+        if spot.source.derived(has_walrus) and (f"{name} :=" in text or f"{name}:=" in text):
             return NOTHING_KNOWN
         key = (scope, name)
         if key not in self._local:
@@ -259,3 +280,7 @@ class Names:
             if known is None or name in known:
                 return NOTHING_KNOWN if known is None else self.in_module(found.source, name)
         return (self.module(f"{module}.{name}"),) if found.is_package else NOTHING_KNOWN
+
+
+def _has_nonlocal(source: Source) -> bool:
+    return "nonlocal" in source.text

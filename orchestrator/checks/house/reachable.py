@@ -25,7 +25,7 @@ _CAUGHT = frozenset({"NameError", "Exception", "BaseException"})
 
 def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
     """Yield one finding for each name that is read although it is never bound in this target."""
-    truth = Truth(world)
+    truth = Truth.of(world)
     for path in sorted(touched):
         source = world.view.source(path) if path.endswith(".py") else None
         if source is None:

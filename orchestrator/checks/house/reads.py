@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from orchestrator.checks.house.lookups import module_lookups
 from orchestrator.checks.house.parses import fault_of_compiling
 from orchestrator.checks.house.scoping import is_module_level
-from orchestrator.code.imports import Guard, guarded
+from orchestrator.code.imports import Guard, statements_in
 from orchestrator.code.nodes import parts_of
 from orchestrator.code.spotting import lines_with, spans
 from orchestrator.code.symbols import own_expressions
@@ -65,7 +65,7 @@ def reads(source: Source, names: frozenset[str], python: tuple[int, int]) -> lis
     """
     walk = _Walk(names, lazy=python >= _ANNOTATIONS_ARE_LAZY or _annotations_are_text(source.tree))
     lines = lines_with(source, names)
-    statements = (pair for pair in guarded(source.tree.body) if spans(pair[0], lines))
+    statements = (pair for pair in statements_in(source) if spans(pair[0], lines))
     found = [read for statement, guard in statements for read in walk.statement(statement, guard)]
     return sorted(found, key=lambda read: (read.node.lineno, read.node.col_offset))
 

@@ -29,7 +29,7 @@ _Wanted = tuple[str | None, str | None]
 
 def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
     """Yield one finding for each import that would fail; a warning for one that fails in the base tree just so."""
-    truth = Truth(world)
+    truth = Truth.of(world)
     for path in sorted(touched):
         source = world.view.source(path) if path.endswith(".py") else None
         if source is not None:

@@ -54,6 +54,11 @@ class Truth:
     world: World
     _following: set[tuple[str, str]] = field(default_factory=set)
 
+    @classmethod
+    def of(cls, world: World) -> Truth:
+        """Return the one that every rule asks about this world."""
+        return world.once(cls, lambda: cls(world))
+
     def refuted(self, tests: Iterable[Test], source: Source) -> tuple[Test, Known] | None:
         """Return the first condition that the facts make false, with what they say of it."""
         for test in tests:

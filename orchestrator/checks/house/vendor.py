@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from orchestrator.checks.house.changes import changes_of
 from orchestrator.checks.house.elsewhere import Elsewhere
-from orchestrator.checks.house.expressions import accesses
+from orchestrator.checks.house.expressions import accesses, guard_of
 from orchestrator.checks.house.inventory import lacks, vendor_help
 from orchestrator.checks.house.names import Names
-from orchestrator.checks.house.things import External, Module, Spot
-from orchestrator.code.imports import guarded, imports_in, module_names
+from orchestrator.checks.house.things import UNKNOWN, External, Module, Spot
+from orchestrator.code.imports import imports_in, module_names, statements_in
 from orchestrator.code.scopes import enclosing
 from orchestrator.core.diagnostics import Diagnostic, Rejected, Severity
 
@@ -35,9 +35,8 @@ def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
         return
     judge_ = _Judge(world)
     for path in sorted(touched):
-        if judge_.may_matter(path):
-            change = changes_of(path, world.view)
-            yield from judge_.of_file(change) if change is not None else ()
+        change = changes_of(path, world.view)
+        yield from judge_.of_file(change) if change is not None else ()
 
 
 class _Judge:
@@ -46,18 +45,13 @@ class _Judge:
     def __init__(self, world: World) -> None:
         self.world = world
         self.facts = world.view.facts
-        self.elsewhere = Elsewhere(world.view)
-        self.names = Names(world, self.elsewhere)
+        self.elsewhere = Elsewhere.of(world)
+        self.names = Names.of_world(world)
         self.tops = frozenset(name.partition(".")[0] for name in self.facts.vendor_modules)
 
-    def may_matter(self, path: str) -> bool:
+    def may_matter(self, source: Source) -> bool:
         """Tell whether a file imports something of a vendor's module, from wherever."""
-        source = self.world.view.source(path) if path.endswith(".py") else None
-        try:
-            entries = imports_in(source) if source is not None else ()
-        except Rejected:
-            return False  # rule E501 has said so
-        return any(self.is_vendors(thing) for entry in entries for thing in self.imported(entry))
+        return any(self.is_vendors(thing) for entry in imports_in(source) for thing in self.imported(entry))
 
     def imported(self, entry: Import) -> tuple[Thing, ...]:
         """Return what an import brings, nothing where it is not of the tree or the vendor anyway."""
@@ -68,13 +62,19 @@ class _Judge:
         """Tell whether a thing is a vendor's module, or what leads to one."""
         return isinstance(thing, External | Module) and thing.name.partition(".")[0] in self.tops
 
+    def is_foreign(self, thing: Thing) -> bool:
+        """Tell whether a thing is neither of the tree nor of a vendor's module: then so is all that it has."""
+        return isinstance(thing, External) and thing.name.partition(".")[0] not in self.tops
+
     def of_file(self, change: Changes) -> Iterator[Diagnostic]:
         """Yield the findings on one file."""
         source = change.source
         told: set[tuple[int, str]] = set()
-        for node, _, guard in accesses(source, change.lines):
-            missing = self.missing(node, Spot(source, guard.scopes)) if change.has(node) else None
-            if missing is None or self.is_guarded(node, missing[1], guard, source):
+        for node, statement, scopes in change.accesses:
+            missing = self.missing(node, Spot(source, scopes))
+            if missing is None or not self.may_matter(source):
+                continue
+            if self.is_guarded(node, missing[1], guard_of(node, statement, source), source):
                 continue
             if (node.lineno, ".".join(missing)) in told or self.elsewhere.is_set(missing[1]):
                 continue
@@ -91,7 +91,10 @@ class _Judge:
                     return None
             case _:
                 return None
-        found = self.names.of(value, spot) if _is_dotted(value) else ()
+        root = self.names.of_root(value, spot)
+        if root is None or any(thing == UNKNOWN or self.is_foreign(thing) for thing in root):
+            return None
+        found = self.names.of(value, spot)
         lacking = [lacks(f"{t.name}.{name}", self.facts) if isinstance(t, External) else None for t in found]
         return lacking[0] if lacking and all(lacking) else None
 
@@ -146,16 +149,10 @@ class _Judge:
         return any(enclosing(before.tree, other.lineno) == around for other in old)
 
 
-def _is_dotted(node: ast.expr) -> bool:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name)
-
-
 def _values(source: Source, flag: str) -> list[ast.expr]:
     """Return every value that the module or one of its functions gives a name, none where one is not plain."""
     found = [binding.value for binding in module_names(source).bindings.get(flag, ())]
-    for statement, guard in guarded(source.tree.body):
+    for statement, guard in statements_in(source):
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if guard.scopes and name == flag:
                 found.append(value)

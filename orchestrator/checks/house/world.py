@@ -11,17 +11,19 @@ import re
 import sys
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.code.imports import ANYTHING, Import, ModuleNames, globals_in, module_names
 from orchestrator.code.symbols import bound_by
 from orchestrator.core.diagnostics import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from orchestrator.checks.view import View
     from orchestrator.code.source import Source
+
+T = TypeVar("T")
 
 # The standard library of the Python that runs us, corrected for the target's: first version that has a module,
 # first version that has it no more (the "What's New" of 3.11 to 3.14).
@@ -74,6 +76,13 @@ class World:
     """Files that stages deploy, as they deploy them: edits of one count from there."""
     asked: frozenset[str] = frozenset()
     """Files that the image's own program imports to ask them what is in use."""
+    _kept: dict[type, Any] = field(default_factory=dict)
+
+    def once(self, kind: type[T], make: Callable[[], T]) -> T:
+        """Return what answers questions of one kind about this world, the same for every rule."""
+        if kind not in self._kept:
+            self._kept[kind] = make()
+        return self._kept[kind]  # type: ignore[no-any-return]  # what `make` returned
 
     @cached_property
     def roots(self) -> frozenset[str]:
