@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -204,6 +205,7 @@ def module_name(path: str) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
+@lru_cache(maxsize=4096)
 def package_of(path: str) -> str:
     """Return the dotted name of the package that a file's relative imports start from, empty at the top."""
     return ".".join(PurePosixPath(path).parent.parts)
@@ -287,7 +289,7 @@ def _module_names(source: Source) -> ModuleNames:
     package = package_of(source.path)
     has_walrus = ":=" in source.text
     for statement, guard in guarded(source.tree.body, nested=False):
-        for binding in bindings_of(statement, guard, package):
+        for binding in bindings_of(statement, guard, package, walrus=has_walrus):
             if binding.name == ANYTHING and binding.imported:
                 stars.append(binding.imported)
             else:
@@ -301,8 +303,8 @@ def _in_order(several: list[Binding]) -> list[Binding]:
     return sorted(several, key=lambda b: (b.statement.lineno, b.statement.col_offset))
 
 
-def bindings_of(statement: ast.stmt, guard: Guard, package: str) -> Iterator[Binding]:
-    """Yield what a statement binds itself; a star import binds `*`."""
+def bindings_of(statement: ast.stmt, guard: Guard, package: str, *, walrus: bool = True) -> Iterator[Binding]:
+    """Yield what a statement binds itself; a star import binds `*`. `walrus` as for `bound_by`."""
     match statement:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield Binding(name, statement, guard)
@@ -316,7 +318,7 @@ def bindings_of(statement: ast.stmt, guard: Guard, package: str) -> Iterator[Bin
             yield Binding(name, statement, guard, value=value)
         case _:
             handlers = {handler.name for handler in getattr(statement, "handlers", []) if handler.name}
-            for name in sorted(bound_by(statement) | handlers):
+            for name in sorted(bound_by(statement, walrus=walrus) | handlers):
                 yield Binding(name, statement, guard)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Parameter:
         return f"{stars}{self.name}{annotation}{default}"
 
 
+@lru_cache(maxsize=4096)
 def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
     """Return the parameters in the order they are written."""
     return tuple(_parameters(arguments))
@@ -113,31 +115,39 @@ def call_fault(call: ast.Call, name: str, parameters: Sequence[Parameter], impli
     `implicit` counts the leading parameters that Python passes itself (`self`, `cls`). Starred arguments may hold
     anything, so they only rule out what is wrong whatever they hold.
     """
-    said = f"{name}{shown(tuple(replace(p, annotation=None) for p in parameters))}"
+    fault = _call_fault(call, parameters, implicit)
+    if not fault:
+        return ""
+    before, after = fault
+    return f"{before}{name}{shown(tuple(replace(p, annotation=None) for p in parameters))}{after}"
+
+
+def _call_fault(call: ast.Call, parameters: Sequence[Parameter], implicit: int) -> tuple[str, str] | None:
+    """Return what to say before and after the signature."""
     positional = [p for p in parameters if p.kind.startswith("positional")][implicit:]
     starred = any(isinstance(argument, ast.Starred) for argument in call.args)
     unpacked = any(keyword.arg is None for keyword in call.keywords)
     given = sum(not isinstance(argument, ast.Starred) for argument in call.args)
     if given > len(positional) and not any(p.kind == "*" for p in parameters):
         several = "s" if given > 1 else ""
-        return f"{given} positional argument{several}, but {said} takes {len(positional)}"
+        return f"{given} positional argument{several}, but ", f" takes {len(positional)}"
     by_name = {p.name for p in parameters if p.kind in ("positional", "keyword")}
     by_name -= {p.name for p in parameters[:implicit] if p.kind == "positional"}
     keywords = [keyword.arg for keyword in call.keywords if keyword.arg]
     if not any(p.kind == "**" for p in parameters):
         for keyword in keywords:
             if keyword not in by_name:
-                return f"keyword `{keyword}`, which {said} does not take"
+                return f"keyword `{keyword}`, which ", " does not take"
     # What stands before the first `*x` has its place; what stands behind it fills one at least as far on.
     for parameter in positional[:given]:
         if parameter.name in keywords and parameter.kind == "positional":
-            return f"`{parameter.name}` is given twice to {said}"
+            return f"`{parameter.name}` is given twice to ", ""
     needed = [p for p in [*positional[given:], *(p for p in parameters if p.kind == "keyword")] if p.default is None]
     for parameter in needed:
         reached = starred and parameter.kind.startswith("positional")
         if parameter.name not in keywords and not reached and not unpacked:
-            return f"`{parameter.name}` is not given to {said}"
-    return ""
+            return f"`{parameter.name}` is not given to ", ""
+    return None
 
 
 def read_signature(text: str) -> tuple[Parameter, ...] | None:

@@ -149,7 +149,7 @@ class Classes:
 
     def members(self, cls: Class, name: str) -> tuple[Binding, ...]:
         """Return the bindings of a name in the body of a class."""
-        return tuple(self.names.bound(cls.node, cls.spot.source).get(name, ()))
+        return self.names.bound(cls.node, cls.spot.source, name)
 
     def lookup(self, cls: Class, name: str, *, after: Class | None = None) -> tuple[Class | None, tuple[Binding, ...]]:
         """Return the class that has a member, with its bindings; None where a base that nobody sees may have it."""

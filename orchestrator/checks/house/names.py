@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.checks.house.classes import Classes
 from orchestrator.checks.house.elsewhere import Elsewhere
-from orchestrator.checks.house.scoping import owner_of
+from orchestrator.checks.house.scoping import contents, owner_of
 from orchestrator.checks.house.things import (
     NOTHING_KNOWN,
     UNKNOWN,
@@ -27,7 +27,7 @@ from orchestrator.checks.house.things import (
 from orchestrator.checks.house.truth import Truth
 from orchestrator.checks.house.world import InTree, Outside, World, makes_names
 from orchestrator.checks.house.wrappers import keeps_signatures
-from orchestrator.code.imports import bindings_of, globals_in, guarded, module_names, package_of
+from orchestrator.code.imports import bindings_of, globals_in, module_names, package_of
 from orchestrator.code.scopes import FunctionNode
 from orchestrator.code.symbols import BUILTINS, has_walrus, parameters
 from orchestrator.core.diagnostics import Rejected
@@ -54,7 +54,7 @@ class Names:
     strict: bool = False
     _known: dict[tuple[str, str], tuple[Thing, ...]] = field(default_factory=dict)
     _local: dict[tuple[ast.AST, str], tuple[Thing, ...]] = field(default_factory=dict)
-    _scopes: dict[ast.AST, dict[str, list[Binding]]] = field(default_factory=dict)
+    _scopes: dict[tuple[ast.AST, str], tuple[Binding, ...]] = field(default_factory=dict)
     _exports: dict[str, frozenset[str] | None] = field(default_factory=dict)
     _roots_of: dict[tuple[str, ast.AST | None, str], tuple[Thing, ...]] = field(default_factory=dict)
     _depth: int = 0
@@ -136,18 +136,19 @@ class Names:
     # --- names ---
 
     def _name(self, name: str, spot: Spot) -> tuple[Thing, ...]:
-        number = owner_of(name, spot.scopes)
+        walrus = spot.source.derived(has_walrus)
+        number = owner_of(name, spot.scopes, walrus=walrus)
         if number is None:
             return self.in_module(spot.source, name)
         scope, outer = spot.scopes[number], spot.scopes[:number]
         if spot.source.derived(_has_nonlocal) or not isinstance(scope, FunctionNode | ast.ClassDef):
             return NOTHING_KNOWN
         inner = Spot(spot.source, (*outer, scope))
-        bound = self.bound(scope, spot.source).get(name, ())
+        bound = self.bound(scope, spot.source, name)
         if isinstance(scope, FunctionNode) and name in parameters(scope):
             return NOTHING_KNOWN if bound else self._parameter(scope, name, Spot(spot.source, outer))
         text = spot.source.text
-        if spot.source.derived(has_walrus) and (f"{name} :=" in text or f"{name}:=" in text):
+        if walrus and (f"{name} :=" in text or f"{name}:=" in text):
             return NOTHING_KNOWN
         key = (scope, name)
         if key not in self._local:
@@ -155,15 +156,18 @@ class Names:
             self._local[key] = self._bindings(bound, inner) if bound else NOTHING_KNOWN
         return self._local[key]
 
-    def bound(self, scope: FunctionNode | ast.ClassDef, source: Source) -> dict[str, list[Binding]]:
-        """Return every binding by the statements of a scope itself."""
-        if scope not in self._scopes:
-            found: dict[str, list[Binding]] = {}
-            self._scopes[scope] = found
-            for statement, guard in guarded(scope.body, nested=False):
-                for binding in bindings_of(statement, guard, package_of(source.path)):
-                    found.setdefault(binding.name, []).append(binding)
-        return self._scopes[scope]
+    def bound(self, scope: FunctionNode | ast.ClassDef, source: Source, name: str) -> tuple[Binding, ...]:
+        """Return every binding of a name by the statements of a scope itself."""
+        key = (scope, name)
+        if key not in self._scopes:
+            statements = contents(scope, walrus=source.derived(has_walrus)).binding.get(name, ())
+            self._scopes[key] = tuple(
+                binding
+                for statement, guard in statements
+                for binding in bindings_of(statement, guard, package_of(source.path))
+                if binding.name == name
+            )
+        return self._scopes[key]
 
     def _parameter(self, function: FunctionNode, name: str, outer: Spot) -> tuple[Thing, ...]:
         """Return what a parameter is: known of the first of a method alone."""

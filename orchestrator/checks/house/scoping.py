@@ -4,49 +4,72 @@ from __future__ import annotations
 
 import ast
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.code.imports import guarded
-from orchestrator.code.symbols import all_bound, parameters
+from orchestrator.code.symbols import bound_by, parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from orchestrator.code.imports import Guard
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-@lru_cache(maxsize=4096)
-def scope_names(scope: ast.AST) -> frozenset[str]:
-    """Return the names that a definition, lambda or comprehension hides from what is around it."""
-    generic = {parameter.name for parameter in getattr(scope, "type_params", [])}
+class Contents(NamedTuple):
+    """What a scope has: its own statements by each name that they bind, what it hides, what it declares `global`."""
+
+    binding: Mapping[str, Sequence[tuple[ast.stmt, Guard]]]
+    hidden: frozenset[str]
+    outer: frozenset[str]
+
+
+@lru_cache(maxsize=8192)
+def contents(scope: ast.AST, *, walrus: bool = True) -> Contents:
+    """Return what a definition, lambda or comprehension has, looked at once; `walrus` as for `bound_by`."""
     match scope:
         case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
-            return frozenset(all_bound(body) | _only_declared(body) | parameters(scope) | generic)
+            return _of_definition(body, _generic(scope) | parameters(scope), declared=True, walrus=walrus)
         case ast.ClassDef(body=body):
-            return frozenset(all_bound(body) | generic)
+            return _of_definition(body, _generic(scope), declared=False, walrus=walrus)
         case ast.Lambda():
-            return frozenset(parameters(scope))
+            return Contents({}, frozenset(parameters(scope)), frozenset())
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             targets = (node for g in scope.generators for node in ast.walk(g.target))
-            return frozenset(node.id for node in targets if isinstance(node, ast.Name))
+            return Contents({}, frozenset(node.id for node in targets if isinstance(node, ast.Name)), frozenset())
         case _:
-            return frozenset()
+            return Contents({}, frozenset(_generic(scope)), frozenset())
 
 
-def _only_declared(body: Sequence[ast.stmt]) -> set[str]:
-    """Return the names that `x: int` or `del x` make local without binding them."""
-    names: set[str] = set()
-    pending: list[ast.AST] = list(body)
-    while pending:
-        node = pending.pop()
-        match node:
-            case ast.AnnAssign(target=ast.Name(id=name)):
-                names.add(name)
-            case ast.Delete(targets=targets):
-                names.update(t.id for t in targets if isinstance(t, ast.Name))
-            case _ if not isinstance(node, (*_DEFINITIONS, ast.expr)):
-                pending.extend(ast.iter_child_nodes(node))
-    return names
+def _generic(scope: ast.AST) -> set[str]:
+    return {parameter.name for parameter in getattr(scope, "type_params", [])}
+
+
+def _of_definition(body: Sequence[ast.stmt], given: set[str], *, declared: bool, walrus: bool) -> Contents:
+    binding: dict[str, list[tuple[ast.stmt, Guard]]] = {}
+    outer: set[str] = set()
+    hidden = given
+    for statement, guard in guarded(body, nested=False):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)]) if not walrus:
+                binding.setdefault(name, []).append((statement, guard))
+                continue
+            case ast.Global(names=names):
+                outer.update(names)
+            case ast.AnnAssign(target=ast.Name(id=name)) if declared:
+                hidden.add(name)  # `x: int` and `del x` make a name local without binding it
+            case ast.Delete(targets=targets) if declared:
+                hidden.update(t.id for t in targets if isinstance(t, ast.Name))
+        handled = {handler.name for handler in getattr(statement, "handlers", ()) if handler.name}
+        for name in bound_by(statement, walrus=walrus) | handled:
+            binding.setdefault(name, []).append((statement, guard))
+    return Contents(binding, frozenset(hidden | binding.keys()), frozenset(outer))
+
+
+def scope_names(scope: ast.AST) -> frozenset[str]:
+    """Return the names that a definition, lambda or comprehension hides from what is around it."""
+    return contents(scope).hidden
 
 
 def hidden(scopes: Iterable[ast.AST]) -> frozenset[str]:
@@ -54,27 +77,20 @@ def hidden(scopes: Iterable[ast.AST]) -> frozenset[str]:
     return frozenset().union(*(scope_names(scope) for scope in scopes))
 
 
-@lru_cache(maxsize=4096)
-def _globals(scope: ast.AST) -> frozenset[str]:
-    """Return what a definition declares `global`."""
-    names: set[str] = set()
-    if isinstance(scope, _DEFINITIONS):
-        for statement, _ in guarded(scope.body, nested=False):
-            if isinstance(statement, ast.Global):
-                names.update(statement.names)
-    return frozenset(names)
+def owner_of(name: str, scopes: Sequence[ast.AST], *, walrus: bool = True) -> int | None:
+    """Return which of these scopes (outermost first) binds `name` as seen from the innermost, None: the module.
 
-
-def owner_of(name: str, scopes: Sequence[ast.AST]) -> int | None:
-    """Return which of these scopes (outermost first) binds `name` as seen from the innermost, None: the module."""
+    `walrus` as for `bound_by`.
+    """
     innermost = True
     for number in reversed(range(len(scopes))):
         scope = scopes[number]
-        if name in _globals(scope):
+        has = contents(scope, walrus=walrus)
+        if name in has.outer:
             return None
         if isinstance(scope, ast.ClassDef) and not innermost:
             continue  # what a class binds is not seen from its methods
-        if name in scope_names(scope):
+        if name in has.hidden:
             return number
         # A comprehension in a class body does not see the class either, except through its first iterable.
         innermost = False

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from orchestrator.code.imports import guarded, module_names
-from orchestrator.code.scopes import FunctionNode
+from orchestrator.code.scopes import FunctionNode, first_line
 from orchestrator.code.symbols import own_expressions
 
 if TYPE_CHECKING:
@@ -61,11 +61,18 @@ def _keeps_signatures(source: Source) -> bool:
     if any(text in source.raw for text in (b"exec(", b"vars()", b"locals()", b"sys.modules[", b"global_enum")):
         return False
     own = [s for s, _ in guarded(source.tree.body, nested=False) if not isinstance(s, FunctionNode | ast.ClassDef)]
-    first = next((s.lineno for s in sorted(own, key=lambda s: s.lineno) if "globals()" in ast.unparse(s)), None)
-    inside = any("globals()" in ast.unparse(s) for s in source.tree.body if isinstance(s, FunctionNode | ast.ClassDef))
+    first = next((s.lineno for s in sorted(own, key=lambda s: s.lineno) if _asks(s, source)), None)
+    inside = any(_asks(s, source) for s in source.tree.body if isinstance(s, FunctionNode | ast.ClassDef))
     if first is None or inside:
         return False
     return all(_is_harmless(node, source) for s in own if s.lineno >= first for node in _parts(s))
+
+
+def _asks(statement: ast.stmt, source: Source) -> bool:
+    lines = source.lines[first_line(statement) - 1 : statement.end_lineno]
+    # An identifier outside of ASCII has several spellings.
+    spelt = any("globals" in line or not line.isascii() for line in lines)
+    return spelt and "globals()" in ast.unparse(statement)
 
 
 def _parts(statement: ast.stmt) -> Iterator[ast.AST]:
