@@ -4,23 +4,31 @@ Both sides are measured in this process, in turn, after a warm-up; fresh caches 
 bytes in memory to verdicts: edits, checks and house rules, without YAML, imports, emit and the making of the base.
 
     python benchmarks/run_ratio.py [--rounds 15] [--limit 0.5] [--tree vllm=DIR]
+    python benchmarks/run_ratio.py --rules [--large FOLDER FILE FUNCTION]
+
+With `--rules` it prints what each house rule costs instead, in processor time: in the run, and with `--large` over a
+whole tree of packages in which one function takes one argument more than its callers pass.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import functools
 import gc
 import json
 import statistics
 import sys
 import time
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import libcst
 
+from orchestrator.checks import house
+from orchestrator.checks.view import View
 from orchestrator.cli.options import Request
 from orchestrator.cli.steps import base_of, lock_of, make_plan_for
 from orchestrator.core.tree import Tree
@@ -28,8 +36,10 @@ from orchestrator.engine.run import run
 from orchestrator.engine.wheels import with_wheels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from orchestrator.checks.house.world import World
+    from orchestrator.core.diagnostics import Diagnostic
     from orchestrator.engine.lock import Lock
     from orchestrator.engine.plan import Plan, PlannedStage
 
@@ -100,12 +110,88 @@ def measured(plan: Plan, base: dict[str, bytes], lock: Lock | None, rounds: int)
     }
 
 
+def costs(judged: Callable[[], object], rounds: int) -> dict[str, float]:
+    """Return the median of the milliseconds of processor time that each rule takes while `judged` runs, by code.
+
+    What several rules need is found once, and counts for the first of them.
+    """
+    plain = house.RULES
+    taken: dict[str, list[float]] = {rule.code: [] for rule in plain}
+
+    def timed(rule: house.HouseRule) -> house.HouseRule:
+        def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
+            start = time.process_time()
+            found = list(rule.judge(world, touched))
+            taken[rule.code].append(time.process_time() - start)
+            return iter(found)
+
+        return replace(rule, judge=judge)
+
+    house.RULES = tuple(map(timed, plain))
+    try:
+        for _ in range(rounds):
+            forget()
+            gc.collect()
+            judged()
+    finally:
+        house.RULES = plain
+    return {code: statistics.median(several) * 1e3 for code, several in taken.items()}
+
+
+def with_one_change(folder: Path, file: str, function: str) -> tuple[Tree, Tree]:
+    """Return the Python files of a folder, and the same with a function that takes one argument more."""
+    base = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*.py")) if p.is_file()}
+    text = base[file].decode()
+    node = next(n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef) and n.name == function)
+    lines = text.splitlines(keepends=True)
+    head = lines[node.lineno - 1]
+    lines[node.lineno - 1] = head.replace(f"def {function}(", f"def {function}(one_more, ", 1)
+    return Tree(base), Tree({**base, file: "".join(lines).encode()})
+
+
+def table(title: str, by_rule: dict[str, float], note: str) -> str:
+    """Return what each rule costs as a table in Markdown."""
+    total = sum(by_rule.values())
+    titles = {rule.code: rule.title for rule in house.RULES}
+    rows = [f"| {code} | {titles[code]} | {ms:.1f} | {ms / total:.0%} |" for code, ms in by_rule.items()]
+    head = ["| code | rule | ms | share |", "| --- | --- | ---: | ---: |"]
+    return "\n".join([f"{title}: {total:.1f} ms. {note}".rstrip(), "", *head, *rows, ""])
+
+
+def over_large(folder: str, file: str, function: str, rounds: int) -> str:
+    """Return the table for a whole tree in which one function changed, with the peak of memory."""
+    base, changed = with_one_change(Path(folder), file, function)
+
+    def judged() -> tuple[Diagnostic, ...]:
+        return house.judge_house_rules(View(changed, base), frozenset({file}))
+
+    by_rule = costs(judged, rounds)
+    forget()
+    tracemalloc.start()
+    found = judged()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    size = sum(len(raw) for raw in base.values())
+    title = f"{len(base)} files, {size / 1e6:.1f} MB, `{function}` of `{file}` changed"
+    return table(title, by_rule, f"Peak of memory {peak / 1e6:.0f} MB, {len(found)} findings.")
+
+
+def print_rules(plan: Plan, six: Plan, base: dict[str, bytes], lock: Lock | None, options: argparse.Namespace) -> None:
+    """Print what each rule costs."""
+    for name, each in (("six stages", six), ("all stages", plan)):
+        print(table(name, costs(functools.partial(run, each, Tree(base), lock), options.rounds), ""))
+    for folder, file, function in options.large:
+        print(over_large(folder, file, function, min(options.rounds, 3)))
+
+
 def main() -> int:
     """Print both measurements; 1 if the ratio of the six stages is above the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--limit", type=float, default=0.5)
     parser.add_argument("--tree", action="append", default=[])
+    parser.add_argument("--rules", action="store_true")
+    parser.add_argument("--large", nargs=3, action="append", default=[], metavar=("FOLDER", "FILE", "FUNCTION"))
     options = parser.parse_args()
 
     request = Request(workspace=ROOT, trees=tuple(options.tree), command="bench")
@@ -113,6 +199,9 @@ def main() -> int:
     found = base_of(plan, request)
     plan, base = with_wheels(plan, found.wheels), dict(found.tree)
     six = replace(plan, stages=tuple(alone(stage) for stage in plan.stages if stage.id in SIX))
+    if options.rules:
+        print_rules(plan, six, base, lock_of(request), options)
+        return 0
     results = {
         "six stages": measured(six, base, lock_of(request), options.rounds),
         "all stages": measured(plan, base, lock_of(request), options.rounds),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -69,15 +68,11 @@ class Changes:
         return self.source.once(f"changed accesses {self.definitions}", self._accesses)
 
     def _accesses(self) -> tuple[Standing, ...]:
-        return tuple(each for each in standing(self.source, self.lines) if self.has(each[0]))
-
-    def has(self, node: ast.expr) -> bool:
-        """Tell whether an expression starts in a definition that the run changed."""
         lines = self.lines
         if lines is None:
-            return True
-        position = bisect_left(lines, node.lineno)
-        return position < len(lines) and lines[position] == node.lineno
+            return tuple(standing(self.source))
+        known = frozenset(lines)
+        return tuple(each for each in standing(self.source, lines) if each[0].lineno in known)
 
 
 def changes_of(path: str, view: View) -> Changes | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.checks.reading import parsing
+from orchestrator.code.nodes import parts_of
+from orchestrator.code.spotting import lines_with, spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,10 +61,14 @@ def parser_of(view: View, files: tuple[str, ...]) -> Parser | None:
 
 
 def _calls(source: Source) -> Iterator[ast.Call]:
-    """Yield every call of `add_argument`."""
-    for call in ast.walk(source.tree):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
-            yield call
+    """Yield every call of `add_argument`, in the order of `ast.walk`; only statements that name it are entered."""
+    lines = lines_with(source, ("add_argument",))
+    pending: list[ast.AST] = [source.tree]
+    for node in pending:  # grows as it is walked
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+            yield node
+        if not isinstance(node, ast.stmt) or spans(node, lines):
+            pending += parts_of(node)
 
 
 def _option(source: Source, call: ast.Call) -> Option | None:
