@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 KINDS: tuple[type[ast.AST], ...] = tuple(
     kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.AST)
@@ -24,6 +24,22 @@ LEAVES = frozenset(kind for kind, fields in _PARTS.items() if not fields)
 """The kinds of nodes that have no nodes in them, but for contexts."""
 
 
+_QUICK: dict[type[ast.AST], Callable[[Any], list[ast.AST]]] = {
+    **dict.fromkeys(LEAVES, lambda _: []),
+    **dict.fromkeys((ast.Attribute, ast.Expr, ast.Starred, ast.keyword), lambda node: [node.value]),
+    **dict.fromkeys((ast.Tuple, ast.List, ast.Set), lambda node: node.elts),
+    ast.Call: lambda node: [node.func, *node.args, *node.keywords],
+    ast.Subscript: lambda node: [node.value, node.slice],
+    ast.BinOp: lambda node: [node.left, node.right],
+    ast.BoolOp: lambda node: node.values,
+    ast.UnaryOp: lambda node: [node.operand],
+    ast.Compare: lambda node: [node.left, *node.comparators],
+    ast.Assign: lambda node: [*node.targets, node.value],
+    ast.AugAssign: lambda node: [node.target, node.value],
+}
+"""The parts of the kinds that most nodes are of."""
+
+
 def fields_among(names: Iterable[str]) -> dict[type[ast.AST], tuple[str, ...]]:
     """Return for each kind of node which of these fields it has, in this order."""
     wanted = tuple(names)
@@ -31,7 +47,12 @@ def fields_among(names: Iterable[str]) -> dict[type[ast.AST], tuple[str, ...]]:
 
 
 def parts_of(node: ast.AST, fields: Iterable[str] | None = None) -> list[ast.AST]:
-    """Return the nodes directly in a node, of these fields or of all, without contexts and operators."""
+    """Return the nodes directly in a node, of these fields or of all, without contexts and operators.
+
+    The list may be the tree's own: it is not to be changed.
+    """
+    if fields is None and (quick := _QUICK.get(type(node))) is not None:
+        return quick(node)
     found: list[ast.AST] = []
     for field in _PARTS[type(node)] if fields is None else fields:
         value = getattr(node, field, None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from orchestrator.checks.house.deadness import Gate, decided, gates
 from orchestrator.checks.house.edited_lines import edited, meet, own_lines, statements
 from orchestrator.checks.house.truth import Truth
+from orchestrator.code.anatomy import nodes_of
 from orchestrator.code.symbols import own_expressions
 from orchestrator.core.diagnostics import Diagnostic, Rejected
 
@@ -94,6 +95,8 @@ def _in_dead_arms(
     for statement, scopes in here:
         folding = _Folding(after, truth, scopes)
         parts = list(own_expressions(statement))
+        if not any(isinstance(node, ast.IfExp | ast.BoolOp) for part in parts for node in nodes_of(part)):
+            continue
         plain = [ast.unparse(part) for part in parts]
         live = [ast.unparse(folding.visit(copy.deepcopy(part))) for part in parts]
         if folding.gate is None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 import copy
+import operator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from orchestrator.checks.house.edited_lines import meet
 from orchestrator.checks.house.scoping import hidden, scope_names
@@ -19,7 +20,7 @@ from orchestrator.code.scopes import first_line
 from orchestrator.code.symbols import declared_outside, parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from orchestrator.checks.house.truth import Known, Truth
     from orchestrator.code.source import Source
@@ -71,17 +72,32 @@ def _written_out(test: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDe
         if not names:
             break
         line = test.lineno
-        test = _Substitution({name: once[name].value for name in names}).visit(copy.deepcopy(test))
+        written = _with_values(test, {name: once[name].value for name in names})
+        test = cast("ast.expr", copy.copy(written))
         test.lineno = line
     return test
 
 
-class _Substitution(ast.NodeTransformer):
-    def __init__(self, values: dict[str, ast.expr]) -> None:
-        self.values = values
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return copy.deepcopy(self.values.get(node.id, node))
+def _with_values(node: ast.AST, values: Mapping[str, ast.expr]) -> ast.AST:
+    """Return an expression with what names stand for in their place; what has none of them is shared."""
+    if isinstance(node, ast.Name):
+        return values.get(node.id, node)
+    changed: dict[str, Any] = {}
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST):
+            new: Any = _with_values(value, values)
+        elif isinstance(value, list):
+            new = [_with_values(item, values) if isinstance(item, ast.AST) else item for item in value]
+            new = value if all(map(operator.is_, new, value)) else new
+        else:
+            continue
+        if new is not value:
+            changed[name] = new
+    if not changed:
+        return node
+    node = copy.copy(node)
+    vars(node).update(changed)
+    return node
 
 
 @lru_cache(maxsize=1_024)

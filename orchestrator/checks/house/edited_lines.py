@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,15 +47,16 @@ def edited(world: World, path: str) -> tuple[Source, Source, tuple[Chunk, ...]] 
 
 def statements(source: Source, lines: Sequence[range]) -> list[tuple[ast.stmt, Guard]]:
     """Return the statements of a file that have some of the lines themselves, each with what stands around it."""
-    spans = [(part.start, part.stop) for part in lines if part]
-    if not spans:
-        return []
-    return [
-        (statement, guard)
-        for statement, guard in statements_in(source)
-        if any(first_line(statement) < stop and start <= (statement.end_lineno or 0) for start, stop in spans)
-        and any(meet(own_lines(statement), part) for part in lines)
-    ]
+    parts = sorted((part for part in lines if part), key=lambda part: part.stop)
+    stops = [part.stop for part in parts]
+    found = []
+    for statement, guard in statements_in(source):
+        position = bisect_right(stops, first_line(statement))
+        if position < len(parts) and any(part.start <= (statement.end_lineno or 0) for part in parts[position:]):
+            own = own_lines(statement)
+            if any(meet(own, part) for part in parts[position:]):
+                found.append((statement, guard))
+    return found
 
 
 def chunks(before: Source, after: Source) -> tuple[Chunk, ...]:

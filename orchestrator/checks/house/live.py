@@ -84,7 +84,8 @@ def _brought(world: World, path: str, truth: Truth) -> list[Brought]:
     before, after, chunks = found
     try:
         known = {name for name, _ in definitions(before.tree)}
-        was = {ast.unparse(s) for s, _ in statements(before, [chunk.old for chunk in chunks])}
+        old = statements(before, [chunk.old for chunk in chunks])
+        was = {ast.unparse(s) for s, _ in old if isinstance(s, ast.Assign | ast.AnnAssign)}
         here = statements(after, [chunk.new for chunk in chunks])
         return [
             Brought(after, name, statement, bool(guard.scopes))

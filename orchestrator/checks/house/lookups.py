@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.code.nodes import parts_of
+from orchestrator.code.nodes import LEAVES, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -78,11 +78,12 @@ class _Reader:
         before, self.pending = self.pending, list(roots)
         while self.pending:
             node = self.pending.pop()
+            kind = type(node)
             if isinstance(node, ast.Name):
                 (scope.read if isinstance(node.ctx, ast.Load) else scope.bound).add(node.id)
-            elif type(node) in self.special:
-                self.special[type(node)](scope, node)
-            else:
+            elif kind in self.special:
+                self.special[kind](scope, node)
+            elif kind not in LEAVES:
                 self.pending += parts_of(node)
         self.pending = before
 

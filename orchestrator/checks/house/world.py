@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -111,11 +112,22 @@ class World:
                 return InTree(module, source, is_package)
         if _covering(module, self.view.facts.packages, deeper_than=1) or module in self.view.facts.vendor_modules:
             return Outside(module)
-        if any(other.startswith(f"{path}.") and other.endswith(_COMPILED) for other in self.view.tree):
+        if any(other.endswith(_COMPILED) for other in self._starting(f"{path}.")):
             return Outside(module)
-        if any(other.startswith(f"{path}/") for other in self.view.tree):
+        if any(self._starting(f"{path}/")):
             return InTree(module, None, is_package=True)
         return self._missing(module)
+
+    @cached_property
+    def _paths(self) -> tuple[str, ...]:
+        return tuple(sorted(self.view.tree))
+
+    def _starting(self, prefix: str) -> Iterator[str]:
+        """Yield the paths of the tree that start so, in order."""
+        for number in range(bisect_left(self._paths, prefix), len(self._paths)):
+            if not self._paths[number].startswith(prefix):
+                return
+            yield self._paths[number]
 
     def _outside(self, module: str) -> Module:
         facts = self.view.facts
@@ -148,7 +160,7 @@ class World:
     def submodules(self, module: str) -> tuple[str, ...]:
         """Return the names of what lies directly in a package of the tree."""
         prefix = module.replace(".", "/") + "/"
-        rests = (path.removeprefix(prefix) for path in self.view.tree if path.startswith(prefix))
+        rests = (path.removeprefix(prefix) for path in self._starting(prefix))
         found = {rest.partition("/")[0].removesuffix(".py") for rest in rests if rest.endswith(".py")}
         return tuple(sorted(found - {"__init__"}))
 
