@@ -31,30 +31,32 @@ class Parameter:
 
 
 @lru_cache(maxsize=4096)
-def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
-    """Return the parameters in the order they are written."""
-    return tuple(_parameters(arguments))
+def parameters_of(arguments: ast.arguments, *, annotated: bool = True) -> tuple[Parameter, ...]:
+    """Return the parameters in the order they are written, without their annotations if those do not matter."""
+    return tuple(_parameters(arguments, annotated=annotated))
 
 
-def _parameters(arguments: ast.arguments) -> Iterator[Parameter]:
+def _parameters(arguments: ast.arguments, *, annotated: bool) -> Iterator[Parameter]:
     positional = [*arguments.posonlyargs, *arguments.args]
     missing: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
     for i, (arg, default) in enumerate(zip(positional, [*missing, *arguments.defaults], strict=True)):
         kind = "positional-only" if i < len(arguments.posonlyargs) else "positional"
-        yield _parameter(kind, arg, default)
+        yield _parameter(kind, arg, default, annotated=annotated)
     if arguments.vararg:
-        yield _parameter("*", arguments.vararg, None)
+        yield _parameter("*", arguments.vararg, None, annotated=annotated)
     for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        yield _parameter("keyword", arg, default)
+        yield _parameter("keyword", arg, default, annotated=annotated)
     if arguments.kwarg:
-        yield _parameter("**", arguments.kwarg, None)
+        yield _parameter("**", arguments.kwarg, None, annotated=annotated)
 
 
-def _parameter(kind: str, arg: ast.arg, default: ast.expr | None) -> Parameter:
-    return Parameter(kind, arg.arg, _code(default), _code(arg.annotation))
+def _parameter(kind: str, arg: ast.arg, default: ast.expr | None, *, annotated: bool) -> Parameter:
+    return Parameter(kind, arg.arg, _code(default), _code(arg.annotation) if annotated else None)
 
 
 def _code(node: ast.expr | None) -> str | None:
+    if isinstance(node, ast.Constant) and (node.value is None or type(node.value) in (bool, int)):
+        return repr(node.value)  # what `ast.unparse` says too: most defaults
     return None if node is None else ast.unparse(node)
 
 

@@ -30,7 +30,7 @@ def callees(thing: Thing, names: Names) -> Callees:
     """Return the signatures that a call of a thing may meet."""
     match thing:
         case Function(spot=spot, node=node, implicit=implicit):
-            return (Callee(spot.qualified(node.name), parameters_of(node.args), implicit, spot, node),)
+            return (Callee(spot.qualified(node.name), parameters_of(node.args, annotated=False), implicit, spot, node),)
         case Class(open=open_):
             every = [thing, *names.classes.heirs(thing)] if open_ and names.strict else [thing]
             return _all(_constructor(cls, names) for cls in every)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.checks.house.changes import changes_of
 from orchestrator.checks.house.elsewhere import Elsewhere
-from orchestrator.checks.house.expressions import accesses, guard_of
+from orchestrator.checks.house.expressions import accesses, guard_of, terminal
 from orchestrator.checks.house.inventory import lacks, vendor_help
 from orchestrator.checks.house.names import Names
 from orchestrator.checks.house.things import UNKNOWN, External, Module, Spot
@@ -71,6 +71,8 @@ class _Judge:
         source = change.source
         told: set[tuple[int, str]] = set()
         for node, statement, scopes in change.accesses:
+            if isinstance(node, ast.Call) and terminal(node.func) != "getattr":
+                continue
             missing = self.missing(node, Spot(source, scopes))
             if missing is None or not self.may_matter(source):
                 continue
