@@ -312,3 +312,18 @@ def test_a_wrapper_that_passes_everything_on_leaves_the_signature(judged: Judged
         assert len(found(judged, {**files, OPS: f"{wrapper}def f(a): ...\n{ALL}"})) == count
     files = {OPS: f"{WRAP}def f(a): ...\nglobals()['f'] = print\n", "pkg/c.py": call}
     assert found(judged, files) == []
+
+
+FAMILY = "class A:\n    def f(self, x): ...\nclass B(A):\n"
+
+
+@pytest.mark.parametrize(
+    ("member", "fits"),
+    [("pass", False), ("def f(self, x): ...", False), ("f = 1", True), ("f: int = 1", True), ("f = g = [1]", True)],
+)
+def test_a_member_that_becomes_a_value_hides_what_it_came_from_and_one_that_goes_does_not(
+    judged: Judged, member: str, *, fits: bool
+) -> None:
+    before, after = f"{FAMILY}    def f(self): ...\n", f"{FAMILY}    {member}\n"
+    found = changed(judged, before, after, caller="from pkg.ops import B\nB().f()\n")
+    assert [finding.code for finding in found] == ([] if fits else ["E507"])
