@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.checks.house.classes import Classes
 from orchestrator.checks.house.elsewhere import Elsewhere
+from orchestrator.checks.house.making import makes_names
 from orchestrator.checks.house.scoping import contents, owner_of
 from orchestrator.checks.house.things import (
     NOTHING_KNOWN,
@@ -25,7 +26,7 @@ from orchestrator.checks.house.things import (
     Thing,
 )
 from orchestrator.checks.house.truth import Truth
-from orchestrator.checks.house.world import InTree, Outside, World, makes_names
+from orchestrator.checks.house.world import InTree, Outside, World
 from orchestrator.checks.house.wrappers import keeps_signatures
 from orchestrator.code.imports import bindings_of, globals_in, module_names, package_of
 from orchestrator.code.scopes import FunctionNode

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from orchestrator.checks.house.making import makes_names
 from orchestrator.checks.house.reads import looked_up, place, reads
 from orchestrator.checks.house.truth import Known, Truth
-from orchestrator.checks.house.world import makes_names
 from orchestrator.code.imports import Test, globals_in, module_names
 from orchestrator.code.symbols import BUILTINS
 from orchestrator.core.diagnostics import Diagnostic, Rejected

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from orchestrator.checks.house.making import makes_modules, makes_names
 from orchestrator.code.imports import ANYTHING, Import, ModuleNames, globals_in, module_names
 from orchestrator.code.symbols import bound_by
 from orchestrator.core.diagnostics import Rejected
@@ -153,7 +154,7 @@ class World:
         parent = self.find(".".join(parts[: end - 1]))
         if isinstance(parent, Outside):  # what a compiled module brings along is not for us to see
             return Outside(module)
-        if isinstance(parent, InTree) and parent.source and _makes_modules(parent.source):
+        if isinstance(parent, InTree) and parent.source and makes_modules(parent.source):
             return Outside(module)
         return Missing(module, parts[end - 1], self.submodules(".".join(parts[: end - 1])))
 
@@ -268,37 +269,6 @@ def _imported(statement: bytes) -> set[str]:
         return set().union(*(bound_by(part) for part in ast.parse(statement).body))
     except (SyntaxError, ValueError):
         return set()
-
-
-def _makes_modules(source: Source) -> bool:
-    """Tell whether a module may enter others by hand, as `os` does with `os.path`."""
-    return b"sys.modules[" in source.raw
-
-
-def makes_names(source: Source) -> bool:
-    """Tell whether a file makes names in ways that no reading of it shows: `exec`, `globals()`, `sys.modules`."""
-    if not any(text in source.raw for text in _MAKERS):
-        return False
-    harmless: set[ast.AST] = set()
-    for node in ast.walk(source.tree):
-        match node:
-            case (
-                ast.Subscript(value=ast.Call() as call, ctx=ast.Load())
-                | ast.Attribute(value=ast.Call() as call, attr="get" | "keys" | "items")
-            ):
-                harmless.add(call)  # it only looks
-            case ast.Call(func=ast.Name(id="exec")):
-                return True
-            case ast.Call(func=ast.Name(id="globals" | "vars" | "locals"), args=[]) if node not in harmless:
-                return True
-            case ast.Subscript(value=ast.Attribute(attr="modules"), ctx=ast.Store()):
-                return True
-            case ast.Attribute(attr="global_enum" | "_convert_") | ast.Name(id="global_enum"):
-                return True  # the enum module's own way
-    return False
-
-
-_MAKERS = (b"exec(", b"globals(", b"vars()", b"locals()", b"sys.modules[", b"global_enum", b"_convert_")
 
 
 def _listed(names: ModuleNames) -> frozenset[str]:
