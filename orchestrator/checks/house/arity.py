@@ -11,6 +11,7 @@ from orchestrator.checks.house.changes import changes_of
 from orchestrator.checks.house.constructors import callees
 from orchestrator.checks.house.elsewhere import Elsewhere
 from orchestrator.checks.house.expressions import guard_of, standing, terminal
+from orchestrator.checks.house.indirect import may_be_indirect, meant, terminals
 from orchestrator.checks.house.names import Names
 from orchestrator.checks.house.things import UNKNOWN, Class, External, Function, Instance, Spot
 from orchestrator.checks.house.world import World
@@ -108,7 +109,7 @@ class _Calls:
     def _among(self, path: str, words: frozenset[str] | None) -> Iterator[Diagnostic]:
         """Yield what is wrong with calls in a file, only of what has one of these names if given."""
         source = self.world.view.source(path)
-        if source is None or not (words is None or may_call(source.raw, words)):
+        if source is None or not (words is None or may_call(source.raw, words) or may_be_indirect(source.raw)):
             return
         try:
             if not source.tree:
@@ -126,7 +127,7 @@ class _Calls:
             return
         self.seen.add(call)
         spot = Spot(source, scopes)
-        if self.leads_outside(call, spot) or misfit(call, spot, self.lenient) is None:
+        if (len(terminals(call)) == 1 and self.leads_outside(call, spot)) or misfit(call, spot, self.lenient) is None:
             return
         found = misfit(call, spot, self.strict)
         guard = guard_of(call, statement, source)
@@ -191,6 +192,7 @@ def misfit(call: ast.Call, spot: Spot, names: Names) -> _Misfit | None:
 
 def _misfit(call: ast.Call, spot: Spot, names: Names) -> _Misfit | None:
     first: _Misfit | None = None
+    call = meant(call, spot, names)
     for thing in names.of(call.func, spot):
         met = None if thing == UNKNOWN else callees(thing, names)
         if met is None:
@@ -211,7 +213,7 @@ def _classes(source: Source) -> frozenset[str]:
 def _calls(source: Source, words: frozenset[str] | None) -> Iterator[tuple[ast.Call, ast.stmt, tuple[ast.AST, ...]]]:
     lines = None if words is None else lines_with(source, words)
     for node, statement, scopes in standing(source, lines):
-        if isinstance(node, ast.Call) and (words is None or terminal(node.func) in words):
+        if isinstance(node, ast.Call) and (words is None or not words.isdisjoint(terminals(node))):
             yield node, statement, scopes
 
 

@@ -207,8 +207,9 @@ class Classes:
                 return (Function(owner.inner, node, implicit),)
             case ast.ClassDef(name=name) as inner if name == binding.name:
                 return (Class(owner.inner, inner),)
-            case _:
-                return NOTHING_KNOWN
+            case _ if binding.value is not None:
+                return self.names.modules_of(binding.value, owner.inner)
+        return NOTHING_KNOWN
 
     def _of_instance(self, cls: Class, name: str) -> tuple[Thing, ...]:
         """Return what the methods of a class and its bases set `self.NAME` to."""

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from orchestrator.checks.house.making import makes_names
+from orchestrator.checks.house.members import judge_members
 from orchestrator.checks.house.reads import looked_up, place, reads
 from orchestrator.checks.house.truth import Truth
 from orchestrator.code.imports import globals_in, module_names, package_of
@@ -41,6 +42,7 @@ def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
             yield from _of_file(source, world)
         except Rejected:
             continue  # rule E501 has said so
+    yield from judge_members(world, touched)
 
 
 def _of_file(source: Source, world: World) -> Iterator[Diagnostic]:

@@ -109,6 +109,8 @@ class Names:
                 return tuple(found for several in made for found in several)
             case ast.Subscript(value=value):
                 return tuple(t if isinstance(t, Class | External) else UNKNOWN for t in self.of(value, spot))
+            case ast.NamedExpr(value=value):
+                return self.of(value, spot)
             case ast.IfExp(body=body, orelse=orelse):
                 return (*self.of(body, spot), *self.of(orelse, spot))
             case _:
@@ -118,6 +120,10 @@ class Names:
         """Return what a call of a thing gives."""
         if isinstance(thing, Class) and self.classes.is_plain(thing):
             return (Instance(thing),)
+        if thing == External("importlib.import_module") and len(args) == 1:
+            match args[0]:
+                case ast.Constant(value=str(name)) if not name.startswith("."):
+                    return (self.module(name),)
         if thing == External("builtins.super"):
             return self._super(spot, args)
         return NOTHING_KNOWN
@@ -226,6 +232,11 @@ class Names:
                 return (Function(spot, node),) if kind == "plain" else NOTHING_KNOWN
             case ast.ClassDef(name=name) as cls if name == binding.name:
                 return (Class(spot, cls),)
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
+                for target, value in zip(names, values, strict=True):
+                    match target:
+                        case ast.Name(id=name) if name == binding.name:
+                            return self.of(value, spot)
         if binding.imported is not None:
             return self.imported(binding.imported)
         return NOTHING_KNOWN if binding.value is None else self.of(binding.value, spot)
@@ -247,6 +258,14 @@ class Names:
         if isinstance(found, InTree):
             return Module(name)
         return External(name) if isinstance(found, Outside) and name.partition(".")[0] not in self._roots else UNKNOWN
+
+    def modules_of(self, node: ast.expr, spot: Spot) -> tuple[Thing, ...]:
+        """Return the modules that an expression may be; anything else of it is unknown."""
+        vendors = self.world.view.facts.vendor_modules
+        found = self.of(node, spot)
+        return tuple(
+            t if isinstance(t, Module) or (isinstance(t, External) and t.name in vendors) else UNKNOWN for t in found
+        )
 
     @property
     def _roots(self) -> frozenset[str]:

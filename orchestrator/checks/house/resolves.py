@@ -6,7 +6,9 @@ import dataclasses
 import difflib
 from typing import TYPE_CHECKING
 
+from orchestrator.checks.house.dynamic import dynamic_imports
 from orchestrator.checks.house.inventory import lacks, vendor_help
+from orchestrator.checks.house.lost import judge_lost
 from orchestrator.checks.house.truth import Truth
 from orchestrator.checks.house.world import InTree, Missing, Outside, World
 from orchestrator.code.imports import ANYTHING, Import, imports_in
@@ -34,11 +36,12 @@ def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
         source = world.view.source(path) if path.endswith(".py") else None
         if source is not None:
             yield from _of_file(source, world, truth)
+    yield from judge_lost(world, touched)
 
 
 def _of_file(source: Source, world: World, truth: Truth) -> Iterator[Diagnostic]:
     try:
-        entries = imports_in(source)
+        entries = (*imports_in(source), *dynamic_imports(source))
     except Rejected:
         return  # rule E501 has said so
     told: set[tuple[ast.stmt, str]] = set()
@@ -59,7 +62,7 @@ def _failing_before(path: str, view: View) -> frozenset[_Wanted]:
         return frozenset()
     world = World(dataclasses.replace(view, tree=view.base))
     try:
-        entries = imports_in(source)
+        entries = (*imports_in(source), *dynamic_imports(source))
     except Rejected:
         return frozenset()
     return frozenset((entry.module, entry.name) for entry in entries if _fault(entry, source, world))

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.checks.house.failing import after_failed_import
 from orchestrator.checks.house.scoping import hidden
+from orchestrator.checks.house.spelling import module_of, spelled_out
 from orchestrator.checks.house.world import InTree, Missing, World
 from orchestrator.code.imports import Binding, Import, Test, globals_in, module_names
 from orchestrator.core.diagnostics import Rejected
@@ -89,6 +91,10 @@ class Truth:
 
     def _flag(self, source: Source, name: str) -> Known | None:
         live = [b for b in module_names(source).bindings.get(name, ()) if not self.refuted(b.guard.tests, source)]
+        if live and (failed := after_failed_import(live, source, self.world)):
+            known = self._value(failed.binding, source)
+            why = f"`{failed.missing}` is not in the tree"
+            return Known(known.value, (why, *known.because)) if known is not None else None
         if not live or any(not b.guard.certain for b in live) or not self._runs(live[-1], source):
             return None
         if name in globals_in(source):
@@ -153,6 +159,8 @@ class _Folding:
         facts = self.truth.facts
         if facts and not isinstance(node, ast.Constant):
             text = ast.unparse(node)
+            if text not in facts:
+                text = spelled_out(node, self.source, self.local, self.truth.world) or text
             if text in facts:
                 return Known(facts[text], (f"`{text}` is {facts[text]!r} by the target's constants",))
         match node:
@@ -203,28 +211,8 @@ class _Folding:
             return Known(self.truth.world.view.facts.python[text.endswith("minor")], ("the target's Python",))
         if text in {"typing.TYPE_CHECKING", "typing_extensions.TYPE_CHECKING"}:
             return Known(value=False, because=("TYPE_CHECKING is False when the code runs",))
-        module = self._module_of(node.value)
+        module = module_of(node.value, self.source)
         return self.truth.of_module(module, node.attr) if module else None
-
-    def _module_of(self, node: ast.expr) -> str | None:
-        """Return the dotted name of the module that an expression stands for."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.insert(0, node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
-            return None
-        bindings = module_names(self.source).bindings.get(node.id, ())
-        if len(bindings) != 1 or bindings[0].imported is None:
-            return None
-        entry = bindings[0].imported
-        if entry.module is None:
-            return None
-        if entry.name is not None:
-            first = f"{entry.module}.{entry.name}"
-        else:
-            first = entry.module if entry.alias.asname else entry.module.partition(".")[0]
-        return ".".join([first, *parts])
 
     def _bool(self, node: ast.BoolOp) -> Known | None:
         deciding = isinstance(node.op, ast.Or)
@@ -266,7 +254,7 @@ class _Folding:
                 found = [b.imported for b in module_names(self.source).bindings.get(name, ())]
                 return len(found) == 1 and found[0] is not None and _origin(found[0]) == "importlib.util.find_spec"
             case ast.Attribute(attr="find_spec", value=value):
-                return self._module_of(value) == "importlib.util"
+                return module_of(value, self.source) == "importlib.util"
             case _:
                 return False
 

@@ -7,6 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from orchestrator.checks.house.changes import changes_of
+from orchestrator.checks.house.dynamic import dynamic_imports
 from orchestrator.checks.house.elsewhere import Elsewhere
 from orchestrator.checks.house.expressions import accesses, guard_of, terminal
 from orchestrator.checks.house.inventory import lacks, vendor_help
@@ -51,7 +52,8 @@ class _Judge:
 
     def may_matter(self, source: Source) -> bool:
         """Tell whether a file imports something of a vendor's module, from wherever."""
-        return any(self.is_vendors(thing) for entry in imports_in(source) for thing in self.imported(entry))
+        entries = (*imports_in(source), *dynamic_imports(source))
+        return any(self.is_vendors(thing) for entry in entries for thing in self.imported(entry))
 
     def imported(self, entry: Import) -> tuple[Thing, ...]:
         """Return what an import brings, nothing where it is not of the tree or the vendor anyway."""

@@ -327,3 +327,25 @@ def test_a_member_that_becomes_a_value_hides_what_it_came_from_and_one_that_goes
     before, after = f"{FAMILY}    def f(self): ...\n", f"{FAMILY}    {member}\n"
     found = changed(judged, before, after, caller="from pkg.ops import B\nB().f()\n")
     assert [finding.code for finding in found] == ([] if fits else ["E507"])
+INDIRECT = {
+    "partial": "import functools\nfrom pkg.ops import op\nf = functools.partial(op, {0}, {1}, {2})\n",
+    "partial by name": "from functools import partial\nfrom pkg.ops import op\nf = partial(op, c={2})\n",
+    "a thread": "import threading\nfrom pkg.ops import op\nthreading.Thread(target=op, args=({0}, {1}, {2}))\n",
+    "a literal star": "from pkg.ops import op\ndef f(): return op(*({0}, {1}, {2}))\n",
+    "literal keywords": "from pkg.ops import op\ndef f(): return op(**{{'a': {0}, 'b': {1}, 'c': {2}}})\n",
+    "getattr": "import pkg.ops as ops\ndef f(): return getattr(ops, 'op')({0}, {1}, {2})\n",
+}
+
+
+@pytest.mark.parametrize("text", INDIRECT.values(), ids=INDIRECT)
+def test_a_call_that_is_written_as_something_else_is_one(judged: Judged, text: str) -> None:
+    base = {"pkg/__init__.py": "", "pkg/ops.py": "def op(a, b, c): ...\n", "pkg/user.py": text.format(1, 2, 3)}
+    assert judged({**base, "pkg/ops.py": "def op(a, b, c, d=0): ...\n"}, "pkg/ops.py", base=base) == []
+    (found,) = judged({**base, "pkg/ops.py": "def op(a, b): ...\n"}, "pkg/ops.py", base=base)
+    assert found.code == "E507"
+
+
+def test_a_partial_need_not_give_all(judged: Judged) -> None:
+    files = {"pkg/__init__.py": "", "pkg/ops.py": "def op(a, b, c): ...\n"}
+    files["pkg/user.py"] = "from functools import partial\nfrom pkg.ops import op\nf = partial(op, 1)\n"
+    assert judged(files, "pkg/user.py") == []

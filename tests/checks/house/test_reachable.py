@@ -182,3 +182,33 @@ def test_a_constant_of_the_target_decides_and_is_named(judged: Judged) -> None:
     (found,) = _found(judged, text, facts=Facts(packages=PACKAGES, constants={"gate.is_new(80)": True}))
     assert "because `gate.is_new(80)` is True by the target's constants" in found.notes
     assert _found(judged, text, facts=dataclasses.replace(Facts(packages=PACKAGES), constants={})) == []
+
+
+GATES = {
+    "another name": "from pkg.platforms import current_platform as here\n{if_}here.is_rocm():\n",
+    "by the module": "import pkg.platforms as p\n{if_}p.current_platform.is_rocm():\n",
+    "by the module's full name": "import pkg.platforms\n{if_}pkg.platforms.current_platform.is_rocm():\n",
+    "by the package": "from pkg import platforms\n{if_}platforms.current_platform.is_rocm():\n",
+    "an alias": "from pkg.platforms import current_platform\nhere = current_platform\n{if_}here.is_rocm():\n",
+}
+
+
+@pytest.mark.parametrize("text", GATES.values(), ids=GATES)
+def test_a_gate_is_known_under_every_name(judged: Judged, text: str) -> None:
+    facts = Facts(packages=frozenset({"torch"}), constants={"current_platform.is_rocm()": False})
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/platforms.py": "class P:\n    def is_rocm(self): ...\ncurrent_platform = P()\n",
+    }
+    for if_, expected in (("if ", ["E504"]), ("if not ", [])):
+        whole = text.format(if_=if_) + "    g = 1\ndef f():\n    return g\n"
+        found = judged({**files, "pkg/a.py": whole}, "pkg/a.py", facts=facts)
+        assert [d.code for d in found] == expected
+
+
+def test_a_flag_of_an_import_that_the_tree_does_not_have_is_known(judged: Judged) -> None:
+    text = "try:\n    import pkg.gone\n    HAS = True\nexcept ImportError:\n    HAS = False\nif HAS:\n    g = 1\n"
+    text += "def f():\n    return g\n"
+    (found,) = judged({"pkg/__init__.py": "", "pkg/a.py": text}, "pkg/a.py")
+    assert (found.code, "because `pkg.gone` is not in the tree" in found.notes) == ("E504", True)
+    assert judged({"pkg/__init__.py": "", "pkg/gone.py": "", "pkg/a.py": text}, "pkg/a.py") == []

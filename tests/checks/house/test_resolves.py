@@ -215,3 +215,72 @@ def test_compiled_modules_in_the_tree_are_there_with_all_they_hold(judged: Judge
 def test_a_module_that_enters_others_by_hand_is_believed(judged: Judged) -> None:
     files = {"pkg/a.py": "import pkg.b.path\n", "pkg/b.py": "import sys, os\nsys.modules['pkg.b.path'] = os\n"}
     assert judged(files, "pkg/a.py") == []
+
+
+CALLED = {
+    "import_module": "import importlib\nimportlib.import_module({name})\n",
+    "by another name": "from importlib import import_module as load\nload({name})\n",
+    "in a function": "import importlib\ndef f():\n    return importlib.import_module(name={name})\n",
+    "__import__": "__import__({name})\n",
+    "run_module": "import runpy\nrunpy.run_module({name})\n",
+}
+
+
+@pytest.mark.parametrize("text", CALLED.values(), ids=CALLED)
+def test_an_import_that_is_a_call_is_one_too(judged: Judged, text: str) -> None:
+    files = {"pkg/__init__.py": "", "pkg/there.py": ""}
+    assert judged({**files, "pkg/a.py": text.format(name="'pkg.there'")}, "pkg/a.py", code="E502") == []
+    (found,) = judged({**files, "pkg/a.py": text.format(name="'pkg.gone'")}, "pkg/a.py", code="E502")
+    assert found.message == "no module `pkg.gone` (`gone` is not there)"
+
+
+@pytest.mark.parametrize("package", ["'pkg'", "__package__"])
+def test_a_relative_name_in_a_call_counts_from_its_package(judged: Judged, package: str) -> None:
+    text = f"import importlib\nimportlib.import_module('.gone', {package})\n"
+    (found,) = judged({"pkg/__init__.py": "", "pkg/a.py": text}, "pkg/a.py", code="E502")
+    assert "`pkg.gone`" in found.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import importlib\nfor n in ('pkg.gone',):\n    importlib.import_module(n)\n",
+        "import importlib\ntry:\n    importlib.import_module('pkg.gone')\nexcept ImportError:\n    pass\n",
+        "import importlib\nimportlib.import_module('.gone', unknown())\ndef unknown(): ...\n",
+        "def import_module(name): ...\nimport_module('pkg.gone')\n",
+    ],
+)
+def test_a_call_whose_module_is_not_known_or_may_be_gone_is_silent(judged: Judged, text: str) -> None:
+    assert judged({"pkg/__init__.py": "", "pkg/a.py": text}, "pkg/a.py", code="E502") == []
+
+
+USES = {
+    "an import": "from pkg.ops import op\n",
+    "a relative import": "from .ops import op\n",
+    "an import in a function": "def f():\n    from pkg.ops import op\n    return op\n",
+    "an attribute": "import pkg.ops as ops\ndef f(): return ops.op(1)\n",
+    "an attribute by the package": "from pkg import ops\nclass A:\n    run = ops.op\n",
+}
+
+
+@pytest.mark.parametrize("text", USES.values(), ids=USES)
+def test_a_name_that_others_still_use_cannot_be_taken_away(judged: Judged, text: str) -> None:
+    base = {"pkg/__init__.py": "", "pkg/ops.py": "def op(a): ...\nKEPT = 1\n", "pkg/user.py": text}
+    assert judged({**base, "pkg/ops.py": "def op(a, b=0): ...\nKEPT = 1\n"}, "pkg/ops.py", base=base, code="E502") == []
+    assert judged({**base, "pkg/ops.py": "op = KEPT = 1\n"}, "pkg/ops.py", base=base, code="E502") == []
+    (found,) = judged({**base, "pkg/ops.py": "KEPT = 1\n"}, "pkg/ops.py", base=base, code="E502")
+    assert "takes `op` out of pkg/ops.py, and pkg/user.py:" in found.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try:\n    from pkg.ops import op\nexcept ImportError:\n    op = None\n",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pkg.ops import op\n",
+        "class Other:\n    op = 1\ndef f(): return Other.op\n",
+        "from pkg.ops import KEPT as op\n",
+    ],
+)
+def test_a_use_that_cannot_fail_or_is_another_s_is_silent(judged: Judged, text: str) -> None:
+    base = {"pkg/__init__.py": "", "pkg/ops.py": "def op(a): ...\nKEPT = 1\n", "pkg/user.py": text}
+    assert judged({**base, "pkg/ops.py": "KEPT = 1\n"}, "pkg/ops.py", base=base, code="E502") == []

@@ -58,6 +58,9 @@ def test_the_signature_of_what_was_meant_is_shown(judged: Judged) -> None:
         ("import ixformer.functions as F\nif hasattr(F, 'gone') or x: F.gone\nx = 1", "E508"),
         ("import ixformer.functions as F\ntry: F.gone\nexcept KeyError: ...", "E508"),
         ("import torch\nimport ixformer.functions as F\n@torch.no_grad()\ndef f(a=F.gone): ...", "E508"),
+        ("import importlib\nF = importlib.import_module('ixformer.functions')\nF.gone", "E508"),
+        ("import ixformer.functions as F\nclass A:\n    ops = F\n    def f(self): return self.ops.gone", "E508"),
+        ("import ixformer.functions as F\nG, H = F, 1\nG.gone", "E508"),
         ("from ixformer.functions import gone", "E502"),
     ],
 )
