@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from orchestrator.checks.house.edited_lines import chunks
 from orchestrator.code.edits import Transform
 from orchestrator.code.rewrite import examine
-from orchestrator.code.scopes import first_line, named
+from orchestrator.code.scopes import enclosing, first_line, named
 from orchestrator.code.sites import Pending
 from orchestrator.core.diagnostics import Diagnostic, Rejected
 from orchestrator.engine.attempt import attempt
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from orchestrator.engine.plan import PlannedEdit, PlannedStage
 
 _GONE = frozenset({"E401", "E402", "E403"})
+_OF_TRANSFORMS = frozenset({"E401", "E415", "E416"})
 
 Authors = dict[str, tuple[str, ...]]
 """File → for each of its lines the stage that wrote it, empty for one that was there."""
@@ -73,23 +74,48 @@ def rested_on(planned: PlannedStage, result: StageResult, authors: Authors, base
         raw = result.before.get(file)
         if file not in authors or raw is None or not any(authors[file]):
             continue
-        here = _pending(edit, sources.get(file, raw))
+        here = sources.get(file, raw)
+        lines = _matched(edit, here)
         there = base.get(file)
-        if here is None or (there is not None and _pending(edit, sources.get(file, there)) is not None):
+        if lines is None or (there is not None and _matched(edit, sources.get(file, there)) is not None):
             continue
-        found |= {authors[file][line - 1] for line in _lines(edit, here, sources.get(file, raw)) if line}
+        wrote = {authors[file][line - 1] for line in lines} - {""}
+        # A transform may ask for code that it leaves alone: then it rests on whoever wrote any of the file.
+        found |= wrote or (set(authors[file]) if isinstance(edit.edit.edit, Transform) else set())
     return found - {"", planned.id}
 
 
-def _pending(planned: PlannedEdit, source: Source) -> Pending | None:
+def _matched(planned: PlannedEdit, source: Source) -> set[int] | None:
+    """Return the lines that an edit that is still to be done works on, None where it does nothing or fails."""
     scoped = planned.edit
     if isinstance(scoped.edit, Transform):
-        return None
+        return _transformed(planned, scoped.edit, source)
     try:
         state = examine(scoped.edit, source, scoped.within)
     except Rejected:
         return None
-    return state if isinstance(state, Pending) else None
+    return _lines(planned, state, source) if isinstance(state, Pending) else None
+
+
+def _transformed(planned: PlannedEdit, edit: Transform, source: Source) -> set[int] | None:
+    """Return the lines that a transform replaces or writes beside."""
+    from orchestrator.code.transforms import run_transform  # noqa: PLC0415 - libcst only where used
+
+    try:
+        rewritten = run_transform(edit, source, planned.source)
+        if rewritten is None:
+            return None
+        changed = [chunk.old for chunk in chunks(source, rewritten.source)]
+    except (Rejected, SystemExit):
+        return None
+    beside = {line for old in changed for line in (*old, old.start - 1, old.stop)}
+    around = {
+        first_line(node)
+        for line in beside
+        for node in named(source, enclosing(source.tree, line))
+        if not isinstance(node, ast.Module)
+    }
+    return {line for line in beside | around if 1 <= line <= len(source.lines)}
 
 
 def _lines(planned: PlannedEdit, state: Pending, source: Source) -> set[int]:
@@ -132,7 +158,7 @@ def would_have_written(
     `others` are the stages not in the tree, in order: with their result where they were skipped.
     """
     edit = next((e for e in planned.edits if e.place == fault.place), None)
-    if fault.code not in _GONE or edit is None or isinstance(edit.edit.edit, Transform):
+    if edit is None or fault.code not in (_OF_TRANSFORMS if isinstance(edit.edit.edit, Transform) else _GONE):
         return fault
     for skipped in (True, False):
         tree = ground.tree
@@ -147,7 +173,7 @@ def would_have_written(
             if (
                 edit.edit.file in tried.written
                 and raw is not None
-                and _pending(edit, ground.sources.get(edit.edit.file, raw))
+                and _matched(edit, ground.sources.get(edit.edit.file, raw)) is not None
             ):
                 return _naming(fault, other, result)
     return fault

@@ -33,7 +33,7 @@ from orchestrator.engine.outcome import (
 from orchestrator.engine.rests import authors_after, rested_on, undeclared, would_have_written
 from orchestrator.engine.templates import render_template
 from orchestrator.engine.verdicts import Verdicts
-from orchestrator.engine.wheels import edited_files
+from orchestrator.engine.wheels import brought_by, edited_files
 from orchestrator.engine.write_sets import unordered_writers
 
 if TYPE_CHECKING:
@@ -329,10 +329,13 @@ class _Fold:
     def house_rules(self, touched: frozenset[str]) -> Iterator[Diagnostic]:
         deployed = {d.to: d.content for r in self.results.values() if r.in_effect for d in r.planned.deploys}
         asked = frozenset(r.planned.stage.live for r in self.results.values() if r.in_effect and r.planned.stage.live)
-        for found in map(self.deployed_elsewhere, judge_house_rules(self.view(), touched, deployed, asked)):
+        brought = {id_: brought_by(r.planned) for id_, r in self.results.items() if r.in_effect}
+        by_wheels = frozenset().union(*brought.values())
+        judged = judge_house_rules(self.view(), touched, deployed, asked, by_wheels)
+        for found in map(self.deployed_elsewhere, judged):
             file = found.place.file if found.place else ""
             author = self.author(found.place)
-            stages = [r for r in self.results.values() if file in r.after]
+            stages = [r for id_, r in self.results.items() if file in r.after or file in brought.get(id_, ())]
             yield _waived(found, sorted(stages, key=lambda result: result.id == author))
 
     def author(self, place: Place | None) -> str:

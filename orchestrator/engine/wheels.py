@@ -134,6 +134,12 @@ def _too_late(planned: PlannedWheel, file: str, writer: str) -> Diagnostic:
     return Diagnostic("E419", message, planned.place, help_)
 
 
+def brought_by(stage: PlannedStage) -> frozenset[str]:
+    """Return the files that a stage's wheels put into package roots."""
+    wheels = (planned.wheel for planned in stage.wheels)
+    return frozenset(path for wheel in wheels if wheel is not None for files in wheel.roots.values() for path in files)
+
+
 def edited_files(stages: Iterable[PlannedStage]) -> frozenset[str]:
     """Return the files that stages edit or deploy."""
     return frozenset(

@@ -217,3 +217,72 @@ def test_an_edit_of_a_deployed_file_without_an_edge_is_refused(bench: Bench) -> 
     assert bench.faults(stages((deploy(), REACHED), (edit, "needs: [deploy]"), (REGISTER, ""))) == []
     (fault, *_) = bench.faults(stages((deploy(), "enabled: false"), (edit, "after: [deploy]")))
     assert (fault.code, "'deploy' would have written it" in fault.message) == ("E401", True)
+
+
+# --- a transform that works on what another stage writes ---
+
+TRANSFORM = """\
+import libcst as cst
+from pydantic import BaseModel
+
+
+class Params(BaseModel):
+    pass
+
+
+class Change(cst.CSTTransformer):
+    def leave_Integer(self, original_node, updated_node):
+        return updated_node.with_changes(value="9") if updated_node.value == "OLD" else updated_node
+
+
+def transform(module, params):
+    CONDITION
+    return module.visit(Change())
+"""
+BY_TRANSFORM = """\
+  - id: tune
+    kind: codemod
+    summary: Tune it.
+    {keys}
+    edits:
+      - {op: transform, file: pkg/a.py, use: change}
+    post:
+      - {check: match_count, file: pkg/a.py, pattern: "9", equals: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "condition", "rests"),
+    [
+        ("2", "pass", False),  # of the base: first(2)
+        ("3", "pass", True),  # of the earlier stage: y = y * 3
+        ("1", 'if "* 3" not in module.code: raise ValueError("no")', True),  # asks for what it leaves alone
+    ],
+    ids=["of the base", "of a stage", "on the condition of a stage"],
+)
+def test_a_transform_rests_on_the_stage_without_which_it_does_nothing(
+    bench: Bench, old: str, condition: str, *, rests: bool
+) -> None:
+    bring = BRING.replace("y * 2", "y * 3").replace(", until: tune", "" if old != "3" else ", until: tune")
+    bench.workspace.write("stages/change.py", TRANSFORM.replace("OLD", old).replace("CONDITION", condition))
+    found = [(f.code, f.stage) for f in bench.faults(stages((bring, ""), (BY_TRANSFORM, "")))]
+    assert [each for each in found if each[0] == "E515"] == ([("E515", "tune")] if rests else [])
+    assert bench.faults(stages((bring, ""), (BY_TRANSFORM, "needs: [bring]"))) == []
+
+
+def test_a_transform_of_a_file_that_another_stage_brings_rests_on_it(bench: Bench) -> None:
+    bench.workspace.write("k.py", "K = 3\nprint(K)\n")
+    bring = "  - id: bring\n    kind: template\n    summary: Bring it.\n    deploy:\n"
+    bring += "      - {source: k.py, to: pkg/a2.py}\n    waive: [{rule: E513, because: a test}]\n"
+    bench.workspace.write("stages/change.py", TRANSFORM.replace("OLD", "3").replace("CONDITION", "pass"))
+    tune = BY_TRANSFORM.replace("pkg/a.py", "pkg/a2.py")
+    assert "E515" in [f.code for f in bench.faults(stages((bring, ""), (tune, "")))]
+    assert bench.faults(stages((bring, ""), (tune, "needs: [bring]"))) == []
+
+
+def test_a_transform_that_does_nothing_because_a_stage_is_off_names_it(bench: Bench) -> None:
+    bench.workspace.write("stages/change.py", TRANSFORM.replace("OLD", "3").replace("CONDITION", "pass"))
+    bring = BRING.replace("y * 2", "y * 3")
+    (fault,) = bench.faults(stages((bring, "enabled: false"), (BY_TRANSFORM, "after: [bring]")))
+    assert fault.code == "E416"
+    assert "stage 'bring' would have written it and is off (enabled: false)" in fault.message

@@ -349,3 +349,20 @@ def test_filling_a_root_leaves_every_other_file_as_it_is() -> None:
     filled = tree.with_roots({"demo": {"demo/new.py": b"4"}})
     assert dict(filled) == {"pkg/a.py": b"1", "demonstration/x.py": b"3", "demo/new.py": b"4"}
     assert tree.with_roots({}) is tree
+
+
+def test_what_a_wheel_puts_under_a_runtime_mount_is_refused(workspace: Workspace) -> None:
+    for mount, hidden in (("/opt/lib/demo", "and 3 more"), ("/opt/lib/demo/data.txt", "/opt/lib/demo/data.txt of")):
+        workspace.write("target.yaml", replaced(WITH_ROOT, "mounts: [/model]", f"mounts: [{mount}]"))
+        ended = workspace.run("plan", "--json", "--tree", f"pkg={workspace.package}")
+        (fault,) = [f for f in faults(ended) if f.startswith("E505") and "of a wheel" in f]
+        assert hidden in fault
+    workspace.write("target.yaml", replaced(WITH_ROOT, "mounts: [/model]", "mounts: [/opt/lib/other]"))
+    ended = workspace.run("plan", "--json", "--tree", f"pkg={workspace.package}")
+    assert [f for f in faults(ended) if f.startswith("E505")] == []
+
+
+def test_a_wheel_under_a_mount_can_be_declared_by_its_stage(workspace: Workspace) -> None:
+    workspace.write("target.yaml", replaced(WITH_ROOT, "mounts: [/model]", "mounts: [/opt/lib/demo/data.txt]"))
+    workspace.pipeline(PIN + "    waive: [{rule: E505, because: the mount has the same file}]\n" + NAMES)
+    assert workspace.run("plan", "--json", "--tree", f"pkg={workspace.package}").code == 0

@@ -56,11 +56,13 @@ def judge_house_rules(
     touched: frozenset[str],
     deployed: Mapping[str, bytes] | None = None,
     asked: frozenset[str] = frozenset(),
+    brought: frozenset[str] = frozenset(),
 ) -> tuple[Diagnostic, ...]:
     """Return every finding of every rule, rule by rule and file by file.
 
     `view` shows the final tree; `touched` are the paths of it that the run changed or added; `deployed` is what
-    stages deploy as a whole, before later edits of it; `asked` are files that a stage names as `live`.
+    stages deploy as a whole, before later edits of it; `asked` are files that a stage names as `live`,
+    `brought` those that wheels put into the image.
     """
-    world = World(view, deployed=deployed or {}, asked=asked)
+    world = World(view, deployed=deployed or {}, asked=asked, brought=brought)
     return tuple(found for rule in RULES for found in rule.judge(world, touched))

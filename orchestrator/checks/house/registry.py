@@ -11,9 +11,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from orchestrator.checks.house.spelling import module_of
 from orchestrator.checks.house.tables import Entry, entries
 from orchestrator.checks.house.world import InTree, Missing, World
-from orchestrator.code.imports import package_of
+from orchestrator.code.imports import module_names, package_of
 from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _SAMPLE = 40
 """Old entries looked at to derive a convention: more would not say more."""
+_MARKS = (b"{", b"OrderedDict", b"[", b"dict(", b".update(", b".setdefault(")
 _FEWEST = 2
 _MOST = 0.8
 _TRACES = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
@@ -51,19 +53,36 @@ def judge(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
 
 
 def _of_file(source: Source, before: Source, world: World) -> Iterator[Diagnostic]:
-    if not any(mark in source.raw for mark in (b"{", b"OrderedDict", b"[")):
+    if not any(mark in source.raw for mark in _MARKS):
         return
     known = {(e.table, e.key, e.value) for e in entries(before)}
     new = [e for e in entries(source) if (e.table, e.key, e.value) not in known]
     if not new:
         return
-    reader = _Reader(world, source, _aliases(entries(source)))
     for table in dict.fromkeys(e.table for e in new):
-        convention = reader.convention([e for e in entries(before) if e.table == table])
+        home, name, old = _home(table, source, world) or (source, table, before)
+        reader = _Reader(world, home, _aliases(entries(home)))
+        convention = reader.convention([e for e in entries(old) if e.table == name])
         for entry in new if convention else ():
             fault = reader.fault(entry, convention) if convention and entry.table == table else None
             if fault is not None:
                 yield Diagnostic("E514", fault[0], source.place(entry.node), help=fault[1])
+
+
+def _home(table: str, source: Source, world: World) -> tuple[Source, str, Source] | None:
+    """Return the file that makes a table which this one imports, its name there, and that file as it was."""
+    root, _, rest = table.partition(".")
+    bound = module_names(source).bindings.get(root, ())
+    entry = bound[0].imported if len(bound) == 1 else None
+    if entry is None:
+        return None
+    module = module_of(ast.parse(table, mode="eval").body, source) or ""
+    module, _, name = module.rpartition(".")
+    found = world.find(module) if module and (rest or entry.name) else None
+    if not isinstance(found, InTree) or found.source is None:
+        return None
+    raw = world.view.base.get(found.source.path)
+    return None if raw is None else (found.source, name, world.view.sources.get(found.source.path, raw))
 
 
 def _aliases(all_entries: Sequence[Entry]) -> Mapping[str, frozenset[str]]:

@@ -1,6 +1,7 @@
 """Registry-like tables of a module: string keys to the names of a module and of what is defined in it.
 
-An entry is read from `NAME = {...}`, `NAME = OrderedDict([...])`, `NAME["key"] = ...` and `NAME.update({...})`.
+An entry is read from `NAME = {...}`, `NAME = OrderedDict([...])`, `NAME["key"] = ...`, `NAME |= {...}`,
+`NAME.update({...})` and `NAME.setdefault("key", ...)`; `NAME` may be `module.NAME`.
 """
 
 from __future__ import annotations
@@ -31,36 +32,69 @@ class Entry:
 
 
 def entries(source: Source) -> tuple[Entry, ...]:
-    """Return the entries of all tables that a file makes at its top level, in order."""
+    """Return the entries of all tables that a file makes or adds to, in order."""
     return source.derived(_entries)
 
 
 def _entries(source: Source) -> tuple[Entry, ...]:
-    return tuple(entry for statement, _ in guarded(source.tree.body, nested=False) for entry in _of(statement))
+    # What a function does to a table counts as well: whoever registers something does it in one, more often than not.
+    return tuple(
+        entry for statement, guard in guarded(source.tree.body) for entry in _of(statement, bool(guard.scopes))
+    )
 
 
-def _of(statement: ast.stmt) -> Iterator[Entry]:
+def _of(statement: ast.stmt, inner: bool) -> Iterator[Entry]:  # noqa: FBT001 - private, one meaning
     match statement:
         case (
             ast.Assign(targets=[ast.Name(id=table)], value=value)
             | ast.AnnAssign(target=ast.Name(id=table), value=ast.expr() as value)
             | ast.AugAssign(target=ast.Name(id=table), op=ast.BitOr(), value=value)
-        ):
+        ) if not inner:
             yield from _all(table, value)
+        case ast.AugAssign(target=ast.Attribute() as table_, op=ast.BitOr(), value=value):
+            yield from _all(ast.unparse(table_), value)
         case ast.Assign(
-            targets=[ast.Subscript(value=ast.Name(id=table), slice=ast.Constant(value=str() as key))], value=value
+            targets=[
+                ast.Subscript(value=ast.Name() | ast.Attribute() as table_, slice=ast.Constant(value=str() as key))
+            ],
+            value=value,
         ):
+            yield from _one(ast.unparse(table_), key, value)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as table_)) as call):
+            yield from _called(ast.unparse(table_), call)
+
+
+def _called(table: str, call: ast.Call) -> Iterator[Entry]:
+    match call:
+        case ast.Call(func=ast.Attribute(attr="update"), args=args, keywords=keywords):
+            for value in args[:1]:
+                yield from _all(table, value)
+            yield from _keywords(table, keywords)
+        case ast.Call(func=ast.Attribute(attr="setdefault"), args=[ast.Constant(value=str() as key), value]):
             yield from _one(table, key, value)
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=table), attr="update"), args=[value])):
-            yield from _all(table, value)
+
+
+def _keywords(table: str, keywords: list[ast.keyword]) -> Iterator[Entry]:
+    for keyword in keywords:
+        if keyword.arg is not None:
+            yield from _one(table, keyword.arg, keyword.value)
+        else:
+            yield from _all(table, keyword.value)
 
 
 def _all(table: str, value: ast.expr) -> Iterator[Entry]:
     match value:
         case ast.Dict(keys=keys, values=values):
             for written, each in zip(keys, values, strict=True):
-                if isinstance(written, ast.Constant) and isinstance(written.value, str):
+                if written is None:  # `**{...}`
+                    yield from _all(table, each)
+                elif isinstance(written, ast.Constant) and isinstance(written.value, str):
                     yield from _one(table, written.value, each)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            yield from _all(table, left)
+            yield from _all(table, right)
+        case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
+            yield from _keywords(table, keywords)
         case ast.Call(args=[ast.Dict() as inner]):
             yield from _all(table, inner)
         case ast.Call(args=[ast.List(elts=pairs) | ast.Tuple(elts=pairs)]):

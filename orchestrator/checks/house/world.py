@@ -78,6 +78,8 @@ class World:
     """Files that stages deploy, as they deploy them: edits of one count from there."""
     asked: frozenset[str] = frozenset()
     """Files that the image's own program imports to ask them what is in use."""
+    brought: frozenset[str] = frozenset()
+    """Files that wheels put into the image."""
     _kept: dict[type, Any] = field(default_factory=dict)
 
     def once(self, kind: type[T], make: Callable[[], T]) -> T:

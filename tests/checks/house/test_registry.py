@@ -119,3 +119,47 @@ def test_a_key_may_be_the_name_of_the_package_that_defines_the_class(judged: Jud
     assert "names the module `pkg.models.qwen3_5`" in message
     (message,) = found('CONFIGS["opt"] = "OptTextConfig"\n')
     assert "names `OptTextConfig`, which `pkg.models.opt` does not define" in message
+
+
+WRITTEN = {
+    "a spread": 'MODELS = {{"Old": ("old", "Old"), "Two": ("two", "Two"), **{{"New": {0}}}}}\n',
+    "keywords": 'MODELS = dict(Old=("old", "Old"), Two=("two", "Two"), New={0})\n',
+    "a union": 'MODELS = {{"Old": ("old", "Old"), "Two": ("two", "Two")}} | {{"New": {0}}}\n',
+    "setdefault": 'MODELS = {{"Old": ("old", "Old"), "Two": ("two", "Two")}}\nMODELS.setdefault("New", {0})\n',
+    "update by keywords": 'MODELS = {{"Old": ("old", "Old"), "Two": ("two", "Two")}}\nMODELS.update(New={0})\n',
+    "in a function": 'MODELS = {{"Old": ("old", "Old"), "Two": ("two", "Two")}}\ndef add():\n    MODELS["New"] = {0}\n',
+}
+TABLE = 'MODELS = {"Old": ("old", "Old"), "Two": ("two", "Two")}\n'
+THERE = {
+    "pkg/__init__.py": "",
+    "pkg/models/__init__.py": "",
+    "pkg/models/old.py": "class Old: ...\n",
+    "pkg/models/two.py": "class Two: ...\n",
+    "pkg/models/registry.py": TABLE,
+}
+
+
+@pytest.mark.parametrize("text", WRITTEN.values(), ids=WRITTEN)
+def test_every_way_to_write_an_entry_is_read(judged: Judged, text: str) -> None:
+    where = "pkg/models/registry.py"
+    assert judged({**THERE, where: text.format('("two", "Two")')}, where, base=THERE, code="E514") == []
+    (found,) = judged({**THERE, where: text.format('("new", "New")')}, where, base=THERE, code="E514")
+    assert "pkg.models.new" in found.message
+
+
+ADDED = {
+    "by its name": 'from pkg.models.registry import MODELS\nMODELS["New"] = {0}\n',
+    "by another name": "from pkg.models.registry import MODELS as table\ntable.update(New={0})\n",
+    "by its module": 'from pkg.models import registry\nregistry.MODELS["New"] = {0}\n',
+    "by its module's full name": 'import pkg.models.registry\npkg.models.registry.MODELS |= {{"New": {0}}}\n',
+    "in a function": 'from .models import registry\ndef add():\n    registry.MODELS.setdefault("New", {0})\n',
+}
+
+
+@pytest.mark.parametrize("text", ADDED.values(), ids=ADDED)
+def test_an_entry_that_another_file_adds_is_one_of_the_table(judged: Judged, text: str) -> None:
+    base = {**THERE, "pkg/plugins.py": ""}
+    good, bad = ({**base, "pkg/plugins.py": text.format(value)} for value in ('("two", "Two")', '("new", "New")'))
+    assert judged(good, "pkg/plugins.py", base=base, code="E514") == []
+    (found,) = judged(bad, "pkg/plugins.py", base=base, code="E514")
+    assert "pkg.models.new" in found.message
