@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from orchestrator.checks.house.inventory import nearest
 from orchestrator.checks.view import Facts
+from orchestrator.code.signature import read_signature
 from orchestrator.core.diagnostics import Severity
 from orchestrator.engine.plan import facts_of
 from orchestrator.spec.target import load_target
@@ -141,3 +144,45 @@ vendor_modules: {v.ops: {norm: '(a, b=None)', rope: null}, v.other: [x], v.free:
     facts = facts_of(load_target("t.yaml", text.encode(), lambda _: b""), {})
     assert facts.vendor_modules == {"v.ops": ("norm", "rope"), "v.other": ("x",), "v.free": ()}
     assert facts.vendor_signatures == {"v.ops": {"norm": "(a, b=None)"}}
+
+
+# --- the signatures that the vendor's target states ---
+
+TARGETS = Path(__file__).parents[3] / "targets"
+
+
+def of_the_target() -> Facts:
+    """Return the facts of the vendor's image."""
+
+    def read(path: str) -> bytes:
+        return (TARGETS.parent / path).read_bytes()
+
+    return facts_of(load_target("targets/bi100.yaml", read("targets/bi100.yaml"), read), {})
+
+
+def test_what_the_stand_in_takes_binds_to_the_signatures_of_the_target() -> None:
+    library = Path(__file__).parents[2] / "standins" / "ixformer" / "functions.py"
+    own = {n.name: n for n in ast.parse(library.read_bytes()).body if isinstance(n, ast.FunctionDef)}
+    stated = of_the_target().vendor_signatures[MODULE]
+    assert len(stated) > 5
+    for name, text in stated.items():
+        parameters = read_signature(text) or ()
+        needed = [p for p in parameters if p.kind == "positional" and p.default is None]
+        if own[name].args.args:
+            assert len(needed) == len(own[name].args.args) - len(own[name].args.defaults), name
+
+
+@pytest.mark.parametrize(
+    ("call", "fits"),
+    [
+        ("F.rms_norm(x, w, o, 1e-6)", True),
+        ("F.rms_norm(x, w, o, 1e-6, True)", True),
+        ("F.rms_norm(x, w, epsilon=1e-6)", False),
+        ("F.silu_and_mul(x)", False),
+        ("F.vllm_copy_cache()", True),
+    ],
+)
+def test_a_call_that_passes_less_than_the_vendor_s_own_is_refused(judged: Judged, call: str, *, fits: bool) -> None:
+    text = f"import ixformer.functions as F\nx = w = o = 1\n{call}\n"
+    found = judged({"pkg/ops.py": text}, facts=of_the_target(), code="E507")
+    assert [d.code for d in found] == ([] if fits else ["E507"])
