@@ -28,6 +28,7 @@ from orchestrator.checks.serving.environment import environment_faults, environm
 from orchestrator.checks.serving.flags import idle_options, unknown_options, unregistered_values
 from orchestrator.checks.serving.options import parser_of
 from orchestrator.checks.serving.rules import broken_rules
+from orchestrator.checks.serving.started import Started, started
 from orchestrator.checks.values import steps
 from orchestrator.checks.verdict import Status, Verdict, fails, holds
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, errors
@@ -57,6 +58,7 @@ class Configuration:
     context: Context
     forced: tuple[Forcing, ...]
     environment: Mapping[str, str]
+    started: Started
 
     @property
     def place(self) -> Place:
@@ -65,12 +67,14 @@ class Configuration:
 
     def at(self, index: int) -> Place:
         """Return where a word of the argument list stands."""
-        return self.document.place((*self.steps, index))
+        return self.document.place((*self.steps, self.started.place(index)))
 
     @property
     def variable_places(self) -> dict[str, Place]:
         """Where each of its variables stands."""
-        return {name: self.document.place(("env", i, "name")) for i, name in enumerate(self.environment)}
+        own = [name for name in self.environment if name not in self.started.variables]
+        places = {name: self.document.place(("env", i, "name")) for i, name in enumerate(own)}
+        return {**dict.fromkeys(self.started.variables, self.place), **places}
 
     def setting(self, view: View) -> Setting | Unknown:
         """Return what decides about memory."""
@@ -118,10 +122,12 @@ class RunConfigFits(Check):
         """Return the configuration; None where it has no argument list; raise `Rejected` for another shape."""
         document = document_of(view, self.file)
         config = _config(document)
-        argv = _argv(config, self.argv_from)
-        if argv is None:
+        written = _argv(config, self.argv_from)
+        if written is None:
             return None
         server = view.facts.serving.server
+        how = started(written, server.module if server else None)
+        argv = how.words
         start = start_of(argv, server.module) if server else None
         parser = parser_of(view, tuple(server.argument_files)) if server and start is not None else None
         known = parser.options if parser else None
@@ -129,13 +135,14 @@ class RunConfigFits(Check):
         return Configuration(
             document,
             tuple(steps(self.argv_from)),
-            tuple(argv),
+            argv,
             tuple(words(argv, known, start or 0)),
             parser,
             flags,
             self.context(view, flags),
             forcings(view, server),
-            {variable.name: variable.value for variable in config.env},
+            {**{variable.name: variable.value for variable in config.env}, **how.variables},
+            how,
         )
 
     def context(self, view: View, flags: Flags) -> Context:
