@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from orchestrator.cli import audit, diff, init, inspect, lock, plan, render, validate, verify
+from orchestrator.cli import audit, diff, init, inspect, lock, plan, render, sweep, validate, verify
 from orchestrator.cli.steps import Stopped
 from orchestrator.core.diagnostics import Diagnostic, ExitCode, Rejected
 
@@ -31,8 +31,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog="Exit codes: " + "; ".join(f"{int(code)} {code.meaning}" for code in ExitCode),
 )
-for module in (init, validate, plan, diff, render, verify, audit, lock, inspect):
-    app.command(module.__name__.rpartition(".")[2])(module.command)
+for module in (init, validate, plan, diff, render, verify, audit, lock, inspect, sweep):
+    context = getattr(module, "CONTEXT", None)
+    app.command(module.__name__.rpartition(".")[2], context_settings=context)(module.command)
 
 
 def main() -> None:
@@ -63,7 +64,7 @@ def run_app(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> ExitCode:
-    as_json = "--json" in arguments
+    as_json = "--json" in _own(arguments)
     try:
         return ExitCode(app(arguments, standalone_mode=False, prog_name="orchestrator") or 0)
     except Stopped as stopped:
@@ -109,12 +110,17 @@ def _reader(arguments: list[str]) -> Callable[[str], bytes]:
     from orchestrator.origin.workspace import WorkspaceFiles
 
     folder = Path()
-    for option, value in itertools.pairwise([*arguments, ""]):
+    for option, value in itertools.pairwise([*_own(arguments), ""]):
         if option in {"-C", "--workspace"}:
             folder = Path(value)
         elif option.startswith("--workspace="):
             folder = Path(option.partition("=")[2])
     return WorkspaceFiles(folder.resolve()).read
+
+
+def _own(arguments: list[str]) -> list[str]:
+    """Return the words that are ours: behind `--` stands another program's command line."""
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments
 
 
 def _report_bug(error: Exception, arguments: list[str]) -> None:

@@ -41,6 +41,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("E6", "Lock and audit"),
     Family("E7", "Writing"),
     Family("E8", "A Dockerfile and its scripts"),
+    Family("E9", "Measuring"),
     Family("W", "Warnings"),
 )
 
@@ -861,6 +862,37 @@ CODES: dict[str, Code] = {
         "table entry without its module",
         "An entry `name → (module, class)` is added, and no step puts the module into the image.",
         "Copy the module, or remove the entry.",
+        (FAILED,),
+    ),
+    "E910": Code(
+        "server command cannot be used",
+        "There is no server command, it has a placeholder that does not exist or cannot stand there, or it does not "
+        "say which port the server listens on.",
+        "Write it behind `--`, with `{port}` where its port goes: `-- {command} --port {port}`.",
+        (USAGE,),
+    ),
+    "E911": Code(
+        "load or values cannot be read",
+        "An option of `sweep` takes numbers, lengths, a range or a JSON object, and got something else.",
+        "Write it as the help shows.",
+        (USAGE,),
+    ),
+    "E912": Code(
+        "nothing to sweep",
+        "The pipeline renders no run configuration, or several; or the target lacks the weights that are to decide.",
+        "Render one with `schema: run-config`, choose one with --config, or give the target `score:`.",
+        (USAGE, INVALID),
+    ),
+    "E913": Code(
+        "extra not installed",
+        "The command needs packages that the program alone does not bring.",
+        "Install the extra that the message names.",
+        (USAGE,),
+    ),
+    "E914": Code(
+        "nothing could be measured",
+        "No server got through its load, whatever the value.",
+        "Look at the log of the server in the folder of the value.",
         (FAILED,),
     ),
     "W141": Code(

@@ -75,3 +75,13 @@ class RefusedVariable(Model):
     name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="name of the variable")]
     containing: Annotated[str, Field(description="the part of its value that is refused; any value if empty")] = ""
     source: Source
+
+
+class Score(Model):
+    """What a platform makes of a server's speed: the sum of its tokens a second, each kind with its weight."""
+
+    output: Annotated[float, Field(ge=0, description="weight of an output token a second")]
+    input: Annotated[float, Field(ge=0, description="weight of an input token a second, cached or not")]
+    cached: Annotated[float, Field(ge=0, description="weight of a cached input token a second")]
+    source: Source
+    note: Annotated[str, Field(description="what else one should know")] = ""

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 from orchestrator.spec.document import Document, read_document
 from orchestrator.spec.model import Model, Scalar
-from orchestrator.spec.serving import MemoryRun, RefusedVariable, Server
+from orchestrator.spec.serving import MemoryRun, RefusedVariable, Score, Server
 from orchestrator.spec.validate import misread, validated
 
 if TYPE_CHECKING:
@@ -139,6 +139,9 @@ class Target(Model):
     memory_runs: Annotated[
         list[MemoryRun], Field(description="measured starts, to which the activation peak is fitted")
     ] = []
+    score: Annotated[
+        Score | None, Field(description="how the platform scores a server's speed; `orchestrator sweep` computes it")
+    ] = None
     required_env: Annotated[
         dict[str, Figure], Field(description="environment variable that may not get lost → the value it has to have")
     ] = {}

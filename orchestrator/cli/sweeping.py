@@ -1,0 +1,147 @@
+"""What `sweep` is told, read from words, and what it says: the edge around `orchestrator.sweep`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.cli.steps import Stopped
+from orchestrator.core.diagnostics import Diagnostic, ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from orchestrator.sweep.sweep import Result, Settings
+    from orchestrator.sweep.trial import Rendered
+
+_EXTRA = ("httpx", "httpx_sse", "matplotlib")
+_OURS = {"model", "prompt", "max_tokens", "stream", "stream_options"}
+
+
+def look_for_extra() -> None:
+    """Stop (usage) where the packages of the extra are not installed."""
+    missing = [name for name in _EXTRA if find_spec(name) is None]
+    if missing:
+        message = f"`sweep` needs {', '.join(missing)}, which this Python does not have"
+        raise _stop("E913", message, "Install the extra: python -m pip install 'orchestrator[sweep]'.")
+
+
+def look_at_command(words: Sequence[str], port: int | None) -> None:
+    """Stop (usage) for a server command that cannot be filled in."""
+    from orchestrator.sweep.command import faults_of
+
+    found = faults_of(words, port)
+    if found:
+        raise Stopped(tuple(found), ExitCode.USAGE)
+
+
+def numbers(values: str) -> dict[str, float]:
+    """Return the values of `--values`, as they are written, with the number that each is; stop (usage) for others."""
+    found: dict[str, float] = {}
+    for text in (part.strip() for part in values.split(",")):
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number) or "_" in text:
+            raise _stop("E911", f"--values: `{text}` is no number", "Write numbers with commas between, as in 4,8,16.")
+        if number not in found.values():
+            found[text] = number
+    return found
+
+
+def token_range(text: str) -> tuple[int, int]:
+    """Return LOW-HIGH as two whole numbers; stop (usage) for anything else."""
+    low, _, high = text.partition("-")
+    if not (_whole(low) and _whole(high) and int(low) <= int(high)):
+        raise _stop("E911", f"--token-ids: `{text}` is no range", "Write the smallest and the largest, as in 300-1299.")
+    return int(low), int(high)
+
+
+def lengths(text: str) -> tuple[int, ...]:
+    """Return the lengths of `--prompt-tokens`; stop (usage) for anything else."""
+    parts = [part.strip() for part in text.split(",")]
+    wrong = next((part for part in parts if not _whole(part) or int(part) < 1), None)
+    if wrong is not None:
+        raise _stop("E911", f"--prompt-tokens: `{wrong}` is no length", "Write whole numbers, as in 512,2048.")
+    return tuple(int(part) for part in parts)
+
+
+def _whole(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < _DIGITS
+
+
+_DIGITS = 10
+
+
+def fields(text: str) -> dict[str, Any]:
+    """Return the fields of `--body`; stop (usage) for anything but a JSON object without the load's own keys."""
+
+    def refuse(name: str) -> None:
+        raise ValueError(name)
+
+    try:
+        data = json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise _stop("E911", "--body: no JSON object", """Write it as in --body '{"ignore_eos": true}'.""")
+    ours = sorted(_OURS & data.keys())
+    if ours:
+        raise _stop("E911", f"--body: {', '.join(ours)} is for the load to say", "Leave it out; see the other options.")
+    return data
+
+
+def run(rendered: Sequence[Rendered], settings: Settings, folder: Path, *, as_json: bool) -> ExitCode:
+    """Sweep, show what came of it, and return what the shell gets."""
+    from orchestrator.sweep.folder import alone
+    from orchestrator.sweep.records import RECORDS
+    from orchestrator.sweep.sweep import sweep
+
+    def tell(line: str) -> None:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+    with alone(folder):
+        try:
+            result = asyncio.run(sweep(rendered, settings, folder, tell))
+        except KeyboardInterrupt:
+            tell(f"What was measured is in {folder / RECORDS}; the same command goes on from there.")
+            raise
+        return _show(result, settings, folder, as_json=as_json)
+
+
+def _show(result: Result, settings: Settings, folder: Path, *, as_json: bool) -> ExitCode:
+    from orchestrator.cli.output import console, print_diagnostics, print_records
+    from orchestrator.sweep import report
+    from orchestrator.sweep.folder import write
+    from orchestrator.sweep.model import Measured
+    from orchestrator.sweep.plot import plots
+
+    for name, content in plots(result, settings).items():
+        write(folder / name, content)
+    if as_json:
+        print_records(report.shown_records(result, settings))
+    else:
+        console().print(report.table(result, settings))
+        console().print()
+        for sentence in report.sentences(result, settings):
+            console().print(sentence)
+        console(stderr=True).print(f"{folder}: records.jsonl, sweep.svg, sweep.png, and a folder for each value")
+    if any(isinstance(outcome.found, Measured) for outcome in result.outcomes):
+        return ExitCode.OK
+    last = result.outcomes[-1]
+    message = f"no value could be measured; {settings.parameter}={last.value}: {getattr(last.found, 'message', '')}"
+    notes = tuple(getattr(last.found, "log", ()))[-10:]
+    help_ = f"Look at the server's log below {folder}, correct its command, and try again with --retry."
+    print_diagnostics([Diagnostic("E914", message, help=help_, notes=notes)], lambda *_: None, as_json=as_json)
+    return ExitCode.CHECK_FAILED
+
+
+def _stop(code: str, message: str, help_: str) -> Stopped:
+    return Stopped((Diagnostic(code, message, help=help_),), ExitCode.USAGE)

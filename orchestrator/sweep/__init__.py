@@ -1,0 +1,1 @@
+"""The sweep: start a server for each value of a parameter, put a load on it, measure, recommend. Outside the layers."""
