@@ -1,15 +1,17 @@
 # Everything lives in .venv (the program and its tools), .venv-vllm (what vLLM's own modules import, for the behaviour
-# tests) and .venv-triton2 (Triton 2.3.1, for the compile gate; it needs a Python from 3.8 to 3.12). They are made when
-# needed, and again when what they are made from changes.
+# tests), .venv-triton2 (Triton 2.3.1, for the compile gate; it needs a Python from 3.8 to 3.12) and .venv-engine (vLLM
+# that serves on a CPU, for the tests of `sweep`). They are made when needed, and again when what they are made from
+# changes.
 # Variables: PYTHON (3.11 or newer), PYTEST_ARGS (for example PYTEST_ARGS='-n 2 tests/kernels').
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help render test lint bench docs clean
+.PHONY: help render test test-engine lint bench docs clean
 
 VENV := .venv
 VLLM := .venv-vllm
 TRITON2 := .venv-triton2
+ENGINE := .venv-engine
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 NEWER := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -22,14 +24,17 @@ FIND_OLDER := for p in $(PYTHON) python3 python3.12 python3.11 python3.10 python
 PIP_FLAGS := --quiet --disable-pip-version-check
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | while IFS='	' read -r name what; do \
-		printf '  make %-8s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | while IFS='	' read -r name what; do \
+		printf '  make %-11s %s\n' "$$name" "$$what"; done
 
 render: $(VENV)/.render  ## write build/ for the default target
 	$(BIN)/orchestrator render
 
 test: lint $(VLLM)/.ready $(TRITON2)/.ready  ## lint, then every test
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-engine: $(VENV)/.test $(ENGINE)/.ready  ## the tests that serve with a real engine, on a CPU
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -m engine tests/serving_engine
 
 lint: $(VENV)/.test  ## ruff, mypy and the contract between the layers
 	$(BIN)/ruff check .
@@ -45,11 +50,11 @@ docs: $(VENV)/.test  ## write the generated documents again
 	$(BIN)/python docs/kernels/generate.py
 
 clean:  ## remove what these targets made
-	rm -rf build .build.new .build.old .build.lock $(VENV) $(VLLM) $(TRITON2) *.egg-info
+	rm -rf build .build.new .build.old .build.lock $(VENV) $(VLLM) $(TRITON2) $(ENGINE) *.egg-info
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(BIN)/python $(VLLM)/bin/python:
+$(BIN)/python $(VLLM)/bin/python $(ENGINE)/bin/python:
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer with venv on PATH; set PYTHON=" >&2; exit 1; }
 	$(PYTHON) -m venv $(@D:/bin=)
 
@@ -58,11 +63,17 @@ $(VENV)/.render: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[dev,kernels,bench]'
+	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[dev,kernels,bench,sweep]'
 	@touch $@ $(VENV)/.render
 
 $(VLLM)/.ready: tests/behaviour/requirements.txt | $(VLLM)/bin/python
 	$(VLLM)/bin/python -m pip install $(PIP_FLAGS) -r $<
+	@touch $@
+
+$(ENGINE)/.ready: tests/serving_engine/requirements.txt tests/serving_engine/known_as_vllm.py | $(ENGINE)/bin/python
+	$(ENGINE)/bin/python -m pip install $(PIP_FLAGS) -r $<
+	$(ENGINE)/bin/python -m pip uninstall $(PIP_FLAGS) --yes torchvision torchaudio torchcodec
+	$(ENGINE)/bin/python tests/serving_engine/known_as_vllm.py
 	@touch $@
 
 # Without a Python that old the tests that need it are skipped, which is a failure in CI.

@@ -43,9 +43,11 @@ class Filling:
         return flags_of(self.command) if name == "flags" else self.command
 
 
-def flags_of(command: Sequence[str]) -> tuple[str, ...]:
+def flags_of(command: tuple[str, ...]) -> tuple[str, ...]:
     """Return an argument list from its first flag on, without the program and, after `-m`, without the module."""
-    start = next((i for i, word in enumerate(command) if word != "-m" and _FIRST_FLAG.match(word)), len(command))
+    module = next((i for i, word in enumerate(command[1:], 1) if word == "-m" or not word.startswith("-")), 0)
+    after = module + 2 if command[module : module + 1] == ("-m",) else 1
+    start = next((i for i, word in enumerate(command) if i >= after and _FIRST_FLAG.match(word)), len(command))
     return tuple(command[start:])
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 LOG_BYTES = 8 * 2**20
-_TAIL_BYTES = 256 * 2**10
+_TAIL_BYTES = 2**17
 _TAIL_LINES = 30
 _LINE = 500
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

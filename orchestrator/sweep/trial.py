@@ -20,13 +20,12 @@ from orchestrator.sweep.server import Server, free_port, is_free, last_words, ta
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from orchestrator.sweep.folder import write
-from orchestrator.sweep.model import Answer, Rates
+    from orchestrator.sweep.model import Answer, Rates
 
 T = TypeVar("T")
 LOG = "server.log"
 _PORT_TRIES = 3
-_DYING_S = 2.0  # a server that takes a request with it into its end is seen to end in this time
+_DYING_S = 1.0  # a server that takes a request with it into its end is seen to end in this time
 
 
 @dataclass(frozen=True)
