@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FILES = {
     "pkg/__init__.py": b"",
-    "pkg/a.py": b"LIMIT = 4\nOTHER = 1\n\n\ndef first(x):\n    y = x + LIMIT\n    return y\n",
+    "pkg/a.py": b"LIMIT = 4\nOTHER = 1\nSPARE = 1\n\n\ndef first(x):\n    y = x + LIMIT\n    return y\n",
     "pkg/b.py": b"NAME = 'b'\n",
     "pkg/uses.py": b"from pkg import a, b, c, k\n\nprint(a.LIMIT, a.OTHER, a.LAST, a.first, b.NAME, c, k)\n",
 }
@@ -130,7 +130,7 @@ EVERY = {
         '{check: match_count, file: pkg/a.py, pattern: "y = x * LIMIT", equals: 1}',
     ),
     "delete": stage(
-        "it", '{op: delete, file: pkg/a.py, match: "OTHER = 1"}', "{check: symbol_absent, file: pkg/a.py, name: OTHER}"
+        "it", '{op: delete, file: pkg/a.py, match: "SPARE = 1"}', "{check: symbol_absent, file: pkg/a.py, name: SPARE}"
     ),
     "insert": stage(
         "it",
@@ -260,12 +260,13 @@ def test_a_pre_check_is_judged_on_the_tree_that_reaches_the_stage(bench: Bench) 
 def test_too_many_sites_fail_and_all_are_shown(bench: Bench) -> None:
     done = bench.run(stage("it", '{op: delete, file: pkg/a.py, match: "${name} = ${value}"}'))
     fault = only_fault(done)
-    assert (fault.code, fault.message) == ("E405", "pattern matched 3 sites, expected 1")
+    assert (fault.code, fault.message) == ("E405", "pattern matched 4 sites, expected 1")
     assert fault.notes == (
         "sites:",
         "pkg/a.py:1:1   LIMIT = 4",
         "pkg/a.py:2:1   OTHER = 1",
-        "pkg/a.py:6:5   y = x + LIMIT",
+        "pkg/a.py:3:1   SPARE = 1",
+        "pkg/a.py:7:5   y = x + LIMIT",
     )
 
 
@@ -439,16 +440,16 @@ def test_a_file_is_deployed_and_a_second_run_knows_it(bench: Bench) -> None:
 
 
 def test_an_existing_file_is_replaced_only_where_the_stage_says_why(bench: Bench) -> None:
-    bench.workspace.write("k.py", "K = 1\n")
+    bench.workspace.write("k.py", "NAME = 'k'\n")
     fault = only_fault(bench.run(deploying("bring", "pkg/b.py")))
     assert (fault.code, fault.message) == ("E417", "pkg/b.py exists already")
     done = bench.run(deploying("bring", "pkg/b.py", ", replaces: it is ours"))
-    assert done.tree["pkg/b.py"] == b"K = 1\n"
+    assert done.tree["pkg/b.py"] == b"NAME = 'k'\n"
     assert not done.failed
 
 
 def test_a_file_that_an_earlier_stage_edited_is_not_overwritten_in_silence(bench: Bench) -> None:
-    bench.workspace.write("k.py", "K = 1\n")
+    bench.workspace.write("k.py", FILES["pkg/a.py"].decode())
     fault = only_fault(bench.run(LIMIT + deploying("bring", "pkg/a.py", needs="[limit]")))
     assert (fault.code, fault.message) == ("E417", "pkg/a.py exists already; stage 'limit' wrote it")
     lost = only_fault(bench.run(LIMIT + deploying("bring", "pkg/a.py", ", replaces: all of it", needs="[limit]")))
