@@ -440,16 +440,16 @@ def test_a_file_is_deployed_and_a_second_run_knows_it(bench: Bench) -> None:
 
 
 def test_an_existing_file_is_replaced_only_where_the_stage_says_why(bench: Bench) -> None:
-    bench.workspace.write("k.py", "NAME = 'k'\n")
+    bench.workspace.write("k.py", "K = 1\nNAME = 'k'\n")
     fault = only_fault(bench.run(deploying("bring", "pkg/b.py")))
     assert (fault.code, fault.message) == ("E417", "pkg/b.py exists already")
     done = bench.run(deploying("bring", "pkg/b.py", ", replaces: it is ours"))
-    assert done.tree["pkg/b.py"] == b"NAME = 'k'\n"
+    assert done.tree["pkg/b.py"] == b"K = 1\nNAME = 'k'\n"
     assert not done.failed
 
 
 def test_a_file_that_an_earlier_stage_edited_is_not_overwritten_in_silence(bench: Bench) -> None:
-    bench.workspace.write("k.py", FILES["pkg/a.py"].decode())
+    bench.workspace.write("k.py", FILES["pkg/a.py"].decode() + "\n\nK = 1\n")
     fault = only_fault(bench.run(LIMIT + deploying("bring", "pkg/a.py", needs="[limit]")))
     assert (fault.code, fault.message) == ("E417", "pkg/a.py exists already; stage 'limit' wrote it")
     lost = only_fault(bench.run(LIMIT + deploying("bring", "pkg/a.py", ", replaces: all of it", needs="[limit]")))
