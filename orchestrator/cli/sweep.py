@@ -130,5 +130,5 @@ def command(
         again=again,
         retry=retry,
     )
-    rendered = swept.rendered(request, param, numbers, config)
+    rendered = swept.rendered(request, param, numbers, config, sweeping.tell)
     return sweeping.run(rendered, told, output if output is not None else workspace / "sweep", as_json=as_json)

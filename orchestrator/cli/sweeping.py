@@ -97,15 +97,17 @@ def fields(text: str) -> dict[str, Any]:
     return data
 
 
+def tell(line: str) -> None:
+    """Say on stderr how far it is."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 def run(rendered: Sequence[Rendered], settings: Settings, folder: Path, *, as_json: bool) -> ExitCode:
     """Sweep, show what came of it, and return what the shell gets."""
     from orchestrator.sweep.folder import alone
     from orchestrator.sweep.records import RECORDS
     from orchestrator.sweep.sweep import sweep
-
-    def tell(line: str) -> None:
-        sys.stderr.write(f"{line}\n")
-        sys.stderr.flush()
 
     with alone(folder):
         try:

@@ -12,9 +12,11 @@ from orchestrator.spec.run_config import RunConfig
 from orchestrator.spec.validate import validated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from orchestrator.cli.options import Request
+    from orchestrator.cli.steps import BaseTree
+    from orchestrator.engine.outcome import Run
     from orchestrator.engine.plan import Plan
     from orchestrator.sweep.model import Weights
     from orchestrator.sweep.trial import Rendered
@@ -30,16 +32,24 @@ def weights_of(request: Request, by: str) -> Weights | None:
     return None if score is None else Weights(score.output, score.input, score.cached, score.source)
 
 
-def rendered(request: Request, parameter: str, values: dict[str, float], config: str | None) -> list[Rendered]:
-    """Return what the pipeline renders for each value.
+def rendered(
+    request: Request, parameter: str, values: Mapping[str, float], config: str | None, tell: Callable[[str], None]
+) -> list[Rendered]:
+    """Return what the pipeline renders for each value; `tell` gets a line for each, because it takes a while.
 
     A value that the pipeline refuses is told as such; where all are refused, stops with what stands against the first.
     """
-    found = []
+    found: list[Rendered] = []
     first: Stopped | None = None
+    base: BaseTree | None = None
     for text, number in values.items():
         try:
-            found.append(_rendered(request, parameter, text, number, config))
+            plan = make_plan_for(replace(request, settings=(*request.settings, f"{parameter}={text}")))
+            name = _name(plan, config)
+            # What is handed over on standard input can be read once.
+            base = base_of(plan, request) if base is None else _with_wheels(plan, request, base)
+            found.append(_rendered(run_on(plan, base, request), name, text, number))
+            tell(f"{parameter}={text}: rendered")
         except Stopped as stopped:
             if stopped.exit_code is ExitCode.USAGE:
                 raise
@@ -50,13 +60,19 @@ def rendered(request: Request, parameter: str, values: dict[str, float], config:
     return found
 
 
-def _rendered(request: Request, parameter: str, text: str, number: float, config: str | None) -> Rendered:
+def _with_wheels(plan: Plan, request: Request, base: BaseTree) -> BaseTree:
+    from orchestrator.cli.wheels import wheels_of
+
+    try:
+        return wheels_of(plan, request, base)
+    except Rejected as error:
+        raise Stopped(error.diagnostics, ExitCode.INVALID) from None
+
+
+def _rendered(run: Run, name: str, text: str, number: float) -> Rendered:
     from orchestrator.emit.build import manifest_of
     from orchestrator.sweep.trial import Rendered
 
-    plan = make_plan_for(replace(request, settings=(*request.settings, f"{parameter}={text}")))
-    name = _name(plan, config)
-    run = run_on(plan, base_of(plan, request), request)
     if run.failed:
         raise Stopped(errors(run.diagnostics), exit_code_of(run))
     if name not in run.artefacts:

@@ -58,6 +58,7 @@ class Client:
 
     def __init__(self, port: int, load: Load) -> None:
         self._load = load
+        self.unhealthy = "no answer"
         self._http = httpx.AsyncClient(
             base_url=f"http://{HOST}:{port}",
             transport=_BoundedTransport(_BYTES + load.output_tokens * _BYTES_A_TOKEN),
@@ -73,14 +74,19 @@ class Client:
         await self._http.aclose()
 
     async def healthy(self, path: str) -> None:
-        """Return once the server answers GET `path` with success; whoever waits sets the limit."""
+        """Return once the server answers GET `path` with success; whoever waits sets the limit.
+
+        `unhealthy` is what the last answer was instead.
+        """
         while True:
             try:
                 async with asyncio.timeout(_REQUEST_S):
-                    if (await self._http.get(path)).is_success:
-                        return
-            except (httpx.HTTPError, TimeoutError, Failed):
-                pass  # not yet
+                    answer = await self._http.get(path)
+                if answer.is_success:
+                    return
+                self.unhealthy = f"HTTP {answer.status_code}"
+            except (httpx.HTTPError, TimeoutError, Failed) as error:  # not yet
+                self.unhealthy = shown(str(error)) or "no answer"
             await asyncio.sleep(_POLL_S)
 
     async def model(self) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from orchestrator.sweep.sweep import Advice, Result, Settings
 
 UNKNOWN = "unknown"
+_WIDE = 0.1
+"""A margin that is a larger share of the best than this hides what one wants to know."""
 
 
 def shown_records(result: Result, settings: Settings) -> Iterator[dict[str, Any]]:
@@ -116,6 +118,12 @@ def sentences(result: Result, settings: Settings) -> list[str]:
         f"Recommended: {settings.parameter}={found.value.value}, {least}: {found.mean:,.1f} against "
         f"{found.best_mean:,.1f}, margin {found.margin:,.1f}."
     )
+    if found.best_mean and found.margin > max(_WIDE, settings.rule.share) * abs(found.best_mean):
+        share = found.margin / abs(found.best_mean)
+        said.append(
+            f"The repeats differ so much that values within {share:.0%} of the best cannot be told apart: raise --rounds "
+            "and --repeats, or leave the machine alone meanwhile."
+        )
     if any(score_of(outcome, settings.weights).get("score_at_least") is not None for outcome in result.outcomes):
         said.append("The server does not report cached tokens, so the score is known from below only.")
     return said

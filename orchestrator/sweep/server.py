@@ -112,6 +112,11 @@ class Server:
         return json.loads(line) if line else None
 
 
+def older(log: Path) -> Path:
+    """Return the file that has the part of a long log before what `log` itself has."""
+    return log.with_name(f"{log.name}.1")
+
+
 def tail(log: Path) -> tuple[str, ...]:
     """Return the last lines of a server's log, without colours, each cut to a length that can be read."""
     lines = [line for line in _end(log).splitlines() if line.strip()]
@@ -125,7 +130,7 @@ def last_words(log: Path) -> str:
 
 def _end(log: Path) -> str:
     read = b""
-    for path in (log.with_name(f"{log.name}.1"), log):
+    for path in (older(log), log):
         with contextlib.suppress(OSError), path.open("rb") as file:
             file.seek(max(path.stat().st_size - _TAIL_BYTES, 0))
             read = (read + file.read())[-_TAIL_BYTES:]

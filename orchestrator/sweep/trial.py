@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from orchestrator.sweep.command import Filling, filled
 from orchestrator.sweep.folder import write
 from orchestrator.sweep.model import Failed, Fault, Kind, Limits, Load, Measured, percentiles, rates
 from orchestrator.sweep.prompts import prompts
-from orchestrator.sweep.server import Server, free_port, is_free, last_words, tail
+from orchestrator.sweep.server import Server, free_port, is_free, last_words, older, tail
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -95,7 +96,9 @@ class _Trial:
         if not is_free(port):
             return Fault(Kind.PORT_TAKEN, self.phase, f"somebody listens on port {port} already")
         environment = {**os.environ, **self.rendered.environment}
-        self.log.unlink(missing_ok=True)  # a server that cannot be started has no log
+        for former in (self.log, older(self.log)):
+            with contextlib.suppress(OSError):
+                former.unlink()  # a server that cannot be started has no log
         try:
             server = await Server.start(words, environment, Path.cwd(), self.log, self.serving.limits.grace_s)
         except Failed as failure:
@@ -121,8 +124,8 @@ class _Trial:
                 async with asyncio.timeout(self.serving.limits.health_s):
                     await _unless_it_ends(server, client.healthy(self.serving.health))
             except TimeoutError:
-                limit = f"{self.serving.limits.health_s:g} s"
-                raise Failed(Kind.NO_HEALTH, f"GET {self.serving.health} was not answered well in {limit}") from None
+                within = f"GET {self.serving.health} was not answered well in {self.serving.limits.health_s:g} s"
+                raise Failed(Kind.NO_HEALTH, f"{within}; at last: {client.unhealthy}") from None
             start_s = time.perf_counter() - began
             self.tell(f"healthy after {start_s:.1f} s")
             try:

@@ -90,6 +90,7 @@ def test_a_server_that_never_gets_healthy_is_ended_at_the_limit(mode: str, tmp_p
     found = measured(mode, tmp_path, mark=mark, limits=replace(LIMITS, health_s=3 * SHORT))
     assert isinstance(found, Fault)
     assert (found.kind, found.phase) == (Kind.NO_HEALTH, "start")
+    assert ("HTTP 503" in found.message) == (mode == "unhealthy")
     assert processes(mark) == []
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.sweep.serving import FAKE, fresh_mark, processes
-from tests.sweep.workspaces import SEQS, swept_workspace
+from tests.sweep.workspaces import SCORE, SEQS, swept_workspace
 from tests.workspaces import ROOT, Ended, Workspace, command, run_cli
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ STEEP = ("--errors", "0", "--share", "0", "--every")
 SERVER = ("--", "{command}", "--port", "{port}")
 
 
-def workspace(folder: Path, *further: str, score: str | None = None) -> Workspace:
+def workspace(folder: Path, *further: str, score: str = SCORE) -> Workspace:
     argv = [sys.executable, str(FAKE), "--max-num-seqs", SEQS, *further]
-    return swept_workspace(folder, argv, **({} if score is None else {"score": score}))
+    return swept_workspace(folder, argv, score=score)
 
 
 def arguments(made: Workspace, *options: str, server: Iterable[str] = SERVER) -> list[str]:
