@@ -95,6 +95,7 @@ def command(
     Example: orchestrator sweep --values 4,8,16 -- {command} --port {port}
     """
     from orchestrator.cli import sweeping, swept
+    from orchestrator.cli.output import print_diagnostics
 
     words = tuple(server or ())
     sweeping.look_at_command(words, port)
@@ -131,4 +132,5 @@ def command(
         retry=retry,
     )
     rendered = swept.rendered(request, param, numbers, config, sweeping.tell)
+    print_diagnostics(sweeping.changes_nothing(rendered, told), lambda *_: None, as_json=as_json)
     return sweeping.run(rendered, told, output if output is not None else workspace / "sweep", as_json=as_json)

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.steps import Stopped
-from orchestrator.core.diagnostics import Diagnostic, ExitCode
+from orchestrator.core.diagnostics import Diagnostic, ExitCode, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,6 +95,17 @@ def fields(text: str) -> dict[str, Any]:
     if ours:
         raise _stop("E911", f"--body: {', '.join(ours)} is for the load to say", "Leave it out; see the other options.")
     return data
+
+
+def changes_nothing(rendered: Sequence[Rendered], settings: Settings) -> tuple[Diagnostic, ...]:
+    """Return a warning where every value gives the same run configuration, and the command does not hold the value."""
+    contents = {one.content for one in rendered if not one.refused}
+    several = sum(not one.refused for one in rendered) > 1
+    if not several or len(contents) > 1 or any("{value}" in word for word in settings.serving.words):
+        return ()
+    message = f"the run configuration is the same for every value of {settings.parameter}"
+    help_ = "Use the parameter in its template, or write {value} in the server command; images are not built here."
+    return (Diagnostic("W910", message, help=help_, severity=Severity.WARNING),)
 
 
 def tell(line: str) -> None:

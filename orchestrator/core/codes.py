@@ -988,6 +988,13 @@ CODES: dict[str, Code] = {
         "Say it on the command line, or bring the file in the build context.",
         (OK,),
     ),
+    "W910": Code(
+        "values that change nothing",
+        "Every value of a sweep gives the same run configuration, so the same server is measured again and again. A "
+        "parameter that only patches use needs an image for each value, and a sweep builds none.",
+        "Use the parameter in the template of the run configuration, or write `{value}` in the server command.",
+        (OK,),
+    ),
 }
 
 

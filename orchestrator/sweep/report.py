@@ -121,8 +121,8 @@ def sentences(result: Result, settings: Settings) -> list[str]:
     if found.best_mean and found.margin > max(_WIDE, settings.rule.share) * abs(found.best_mean):
         share = found.margin / abs(found.best_mean)
         said.append(
-            f"The repeats differ so much that values within {share:.0%} of the best cannot be told apart: raise --rounds "
-            "and --repeats, or leave the machine alone meanwhile."
+            f"The repeats differ so much that values within {share:.0%} of the best cannot be told apart: raise "
+            "--rounds and --repeats, or leave the machine alone meanwhile."
         )
     if any(score_of(outcome, settings.weights).get("score_at_least") is not None for outcome in result.outcomes):
         said.append("The server does not report cached tokens, so the score is known from below only.")

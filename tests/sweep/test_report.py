@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -51,6 +51,7 @@ def printed(result: Result, settings: Settings = SETTINGS) -> str:
     return capture.get()
 
 
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(results())
 def test_table_and_records_have_every_value_and_at_most_one_is_recommended(result: Result) -> None:
     shown = printed(result)

@@ -264,6 +264,15 @@ def test_a_wrong_command_line_is_told_what_is_wrong_and_starts_nothing(
     assert "Traceback" not in ended.err
 
 
+def test_values_that_change_nothing_are_told(tmp_path: Path) -> None:
+    made = workspace(tmp_path)
+    server = ("--", "no-such-program", "{port}")
+    assert "W910" in swept(made, "--param", "word", "--values", "1,2", server=server).err
+    assert "W910" not in swept(made, "--param", "word", "--values", "1", server=server).err
+    assert "W910" not in swept(made, "--values", "1,2", server=server).err
+    assert "W910" not in swept(made, "--param", "word", "--values", "1,2", server=(*server, "{value}")).err
+
+
 def test_a_pipeline_without_a_run_configuration_has_nothing_to_sweep(tmp_path: Path) -> None:
     ended = run_cli("sweep", "-C", str(Workspace.at(tmp_path).folder), "--param", "limit", *SERVER, cwd=tmp_path)
     assert ended.code == 2
