@@ -38,6 +38,11 @@ class Sources:
         self._known: dict[tuple[str, bytes], Source] = {}
         self._made: dict[tuple[str, bytes], object] = {}
 
+    @property
+    def parsed(self) -> int:
+        """How many different files are known."""
+        return len(self._known)
+
     def get(self, path: str, raw: bytes) -> Source:
         """Return the source for these bytes, the same object each time."""
         key = (path, raw)

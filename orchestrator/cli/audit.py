@@ -24,7 +24,7 @@ def command(
     """
     from orchestrator.cli.output import console, print_diagnostics, print_records
     from orchestrator.emit.audit import read_audit
-    from orchestrator.emit.tables import stages_table
+    from orchestrator.emit.tables import cells_table, stages_table
 
     log = path / "audit.jsonl" if path.is_dir() else path
     content, faults = _checked(log, whole=path.is_dir())
@@ -35,7 +35,8 @@ def command(
     if as_json:
         print_records(records)
     else:
-        console().print(stages_table(records))
+        cells = any(record["event"] == "cell" for record in records)
+        console().print(cells_table(records) if cells else stages_table(records))
         console(stderr=True).print(f"{log}: {len(records)} records, the chain is whole")
     return ExitCode.OK
 
@@ -45,7 +46,7 @@ def _checked(log: Path, *, whole: bool) -> tuple[bytes, list[Diagnostic]]:
     from orchestrator.cli.steps import Stopped
     from orchestrator.core.diagnostics import Diagnostic
     from orchestrator.emit.audit import audit_faults, read_audit
-    from orchestrator.emit.folder_check import folder_faults
+    from orchestrator.emit.folder_check import folder_faults, matrix_faults
 
     try:
         content = log.read_bytes()
@@ -55,6 +56,8 @@ def _checked(log: Path, *, whole: bool) -> tuple[bytes, list[Diagnostic]]:
     # The copy in the image has no run record: nothing there says how many lines it had.
     inner = (log.parent / "manifest.json").is_file() and not (log.parent / "patchset").is_dir()
     faults = audit_faults(str(log), content, complete=not inner)
+    if not faults and any(record["event"] == "matrix" for record in read_audit(content)):
+        return content, matrix_faults(log.parent, read_audit(content))
     beside = any((log.parent / name).exists() for name in ("Dockerfile", "patchset"))
     if not faults and not inner and (whole or beside):
         faults = folder_faults(log.parent, read_audit(content))

@@ -84,7 +84,8 @@ def _locked(old: Lock, run: Run, base: BaseTree, *, keep: bool) -> Lock:
 
     from orchestrator.engine.lock import Lock, chain_of
 
-    inputs = {**old.inputs, **base.inputs} if keep else dict(base.inputs)
+    others_too = keep or bool(run.plan.further_targets)  # each target is locked by a run of its own
+    inputs = {**old.inputs, **base.inputs} if others_too else dict(base.inputs)
     others = {d: c for d, c in old.bases.items() if keep or old.base_names.get(d) != base.name}
     names = {d: n for d, n in old.base_names.items() if d in others}
     lock = Lock(inputs, dict(run.plan.sources), others, names, {name: version(name) for name in ("libcst",)})

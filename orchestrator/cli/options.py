@@ -20,6 +20,11 @@ TreeOption = Annotated[
     typer.Option("--tree", metavar="ROOT=PATH", help="Package source: a folder, an archive, or - for a tar on stdin."),
 ]
 OfflineOption = Annotated[bool, typer.Option("--offline", help="Use only what is in the cache.")]
+MatrixOption = Annotated[bool, typer.Option("--matrix", help="Every target under every variant.")]
+CellOption = Annotated[
+    list[str] | None,
+    typer.Option("--cell", metavar="TARGET/VARIANT", help="Only these cells of the matrix; * and ? stand for others."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Records as JSON lines on stdout.")]
 
 

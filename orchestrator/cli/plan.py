@@ -10,8 +10,10 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli.options import (
+    CellOption,
     FileOption,
     JsonOption,
+    MatrixOption,
     OfflineOption,
     Request,
     SetOption,
@@ -51,11 +53,14 @@ def command(
     fail_if_none: Annotated[
         bool, typer.Option("--fail-if-none", help="With --touched-by: exit 1 if it reaches nothing.")
     ] = False,
+    matrix: MatrixOption = False,
+    cell: CellOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Run the pipeline in memory and show what each stage would do.
 
-    With --touched-by it says which stages, edits, files and artefacts a difference in git reaches.
+    With --touched-by it says which stages, edits, files and artefacts a difference in git reaches. With --matrix it
+    shows how each stage comes out on each target under each variant.
 
     Example: orchestrator plan --set v1_max_len=4096 --format mermaid
     """
@@ -75,6 +80,8 @@ def command(
     shape = Format.JSON if as_json else shape
     if touched_by is not None or fail_if_none:
         return _touched(request, touched_by, fail_if_none=fail_if_none, as_json=shape is Format.JSON)
+    if matrix or cell:
+        return _matrix(request, tuple(cell or ()), shape)
     plan = make_plan_for(request)
     around = workspace_findings(plan, request)
     base = base_of(plan, request)
@@ -101,6 +108,30 @@ def command(
             for note in memory_notes(memory):
                 console().print(note)
     return exit_code_of(run)
+
+
+def _matrix(request: Request, cells: tuple[str, ...], shape: Format) -> int:
+    """Print the table of stages by cells; the exit code is the worst of the cells'."""
+    from orchestrator.cli.matrix import matrix_of
+    from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
+    from orchestrator.cli.steps import Stopped, workspace_files
+    from orchestrator.core.diagnostics import Diagnostic, ExitCode
+    from orchestrator.emit.matrix import cell_records, shared_words, stage_records
+    from orchestrator.emit.tables import crossed_table
+
+    if shape not in {Format.TEXT, Format.JSON}:
+        fault = Diagnostic("E700", f"--format {shape} draws one plan, --matrix makes many", help="Plan the one cell.")
+        raise Stopped((fault,), ExitCode.USAGE)
+    made = matrix_of(request, cells, locked=None)
+    print_diagnostics(made.found, lines_of(workspace_files(request).read), as_json=shape is Format.JSON)
+    records = cell_records(made.results)
+    counts = made.shared.counts()
+    if shape is Format.JSON:
+        print_records([*stage_records(made.results), *records, {"event": "matrix", "made": counts}])
+    else:
+        console().print(crossed_table(stage_records(made.results), [record["folder"] for record in records]))
+        console(stderr=True).print(shared_words(counts, len(records)))
+    return made.exit_code
 
 
 def _touched(request: Request, revisions: str | None, *, fail_if_none: bool, as_json: bool) -> int:

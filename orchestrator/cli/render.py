@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import socket
-import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from orchestrator.cli.options import (
+    CellOption,
     FileOption,
     JsonOption,
+    MatrixOption,
     OfflineOption,
     Request,
     SetOption,
@@ -24,9 +21,6 @@ from orchestrator.cli.options import (
     WorkspaceOption,
 )
 from orchestrator.core.diagnostics import ExitCode
-
-if TYPE_CHECKING:
-    from orchestrator.emit.audit import Circumstances
 
 
 def command(
@@ -44,61 +38,46 @@ def command(
     against: Annotated[
         Path | None, typer.Option("--against", help="A former render to show what the server's start differs in.")
     ] = None,
+    matrix: MatrixOption = False,
+    cell: CellOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Write build/: Dockerfile, overlay, installer, run configuration, patches, audit and report.
 
-    A failed run leaves build/ as it was and puts its records on stdout.
+    A failed run leaves build/ as it was and puts its records on stdout. With --matrix there is a folder for each
+    target and variant, a summary and a docker-bake.json; one cell that fails leaves all of build/ as it was.
 
     Example: orchestrator render --variant first --output build-first
     """
     from orchestrator.cli.former import against_records, former_runs
-    from orchestrator.cli.locked import lock_faults
     from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
-    from orchestrator.cli.steps import (
-        base_of,
-        exit_code_of,
-        image_templates,
-        lock_bytes,
-        lock_of,
-        make_plan_for,
-        run_on,
-    )
+    from orchestrator.cli.rendering import rendered
+    from orchestrator.cli.steps import base_of, image_templates, make_plan_for, run_on
     from orchestrator.cli.workspace import workspace_findings
     from orchestrator.emit.against import against_table
     from orchestrator.emit.audit import read_audit
-    from orchestrator.emit.build import build_files
     from orchestrator.emit.memory_table import memory_notes, memory_tables
     from orchestrator.emit.records import stage_record
-    from orchestrator.emit.report.gathering import Surroundings
     from orchestrator.emit.tables import stages_table
     from orchestrator.emit.write import write_folder
-    from orchestrator.origin.interpreter import compile_errors, find_interpreter
 
     request = Request(
         workspace, file, target, variant, tuple(settings or ()), tuple(tree or ()), offline, command="render"
     )
+    if matrix or cell:
+        return _matrix(request, tuple(cell or ()), output, against, locked=locked, as_json=as_json)
     plan = make_plan_for(request)
     image_templates(plan, required=True)
     surroundings = workspace_findings(plan, request)
     former = former_runs(against, plan)
     base = base_of(plan, request)
     run = run_on(plan, base, request)
-    interpreter = find_interpreter(plan.facts.python)
-    touched = {path: run.tree[path] for path in run.tree.changed_since(run.installed) if path.endswith(".py")}
-    syntax = compile_errors(interpreter, touched) if interpreter and touched and not run.failed else ()
-    unlocked = lock_faults(run, base, lock_of(request), refuse=locked, around=surroundings)
-    found = (*surroundings, *base.notices, *run.diagnostics, *syntax, *unlocked)
-    print_diagnostics(found, lines_of(plan.read, run), as_json=as_json)
-    if run.failed or syntax or (locked and unlocked):
+    done = rendered(plan, base, run, request, surroundings, locked=locked)
+    print_diagnostics(done.found, lines_of(plan.read, run), as_json=as_json)
+    if done.files is None:
         print_records(stage_record(result, run.final.get(result.id, ())) for result in run.results)
-        if run.failed:
-            return exit_code_of(run)
-        return ExitCode.CHECK_FAILED if syntax else ExitCode.MISMATCH
-    # Where a tree was handed over from is a place on somebody's machine; what it is, its digest says.
-    name = "handed over with --tree" if request.trees else base.name
-    around = Surroundings(name, base.inputs, lock_bytes(request), unlocked)
-    files = build_files(run, _circumstances(), around)
+        return done.exit_code
+    files = done.files
     folder = output if output is not None else workspace / "build"
     write_folder(folder, files)
     records = read_audit(files["audit.jsonl"])
@@ -116,20 +95,44 @@ def command(
             console().print()
             console().print(against_table(change))
         console(stderr=True).print(
-            f"{folder}: {len(files)} files, {len(touched)} of the package changed; base {base.name}"
+            f"{folder}: {len(files)} files, {done.touched} of the package changed; base {base.name}"
         )
     return ExitCode.OK
 
 
-def _circumstances() -> Circumstances:
-    """Return clock, host and user: read here and nowhere else."""
-    from orchestrator.emit.audit import Circumstances
+def _matrix(
+    request: Request, cells: tuple[str, ...], output: Path | None, against: Path | None, *, locked: bool, as_json: bool
+) -> int:
+    """Render every cell, then write all of them in one swap; where one fails nothing is written."""
+    from orchestrator.cli.matrix import matrix_of
+    from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
+    from orchestrator.cli.rendering import circumstances
+    from orchestrator.cli.steps import Stopped, workspace_files
+    from orchestrator.core.diagnostics import Diagnostic
+    from orchestrator.emit.matrix import cell_records, matrix_files, shared_words
+    from orchestrator.emit.tables import cells_table
+    from orchestrator.emit.write import write_folder
 
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    moment = time.gmtime(int(epoch)) if epoch.isdecimal() else time.gmtime()
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    command = " ".join(["orchestrator", *sys.argv[1:]])
-    return Circumstances(time.strftime("%Y-%m-%dT%H:%M:%SZ", moment), socket.gethostname(), user, command)
+    if against is not None:
+        fault = Diagnostic("E700", "--against compares one render, --matrix makes many", help="Render the one cell.")
+        raise Stopped((fault,), ExitCode.USAGE)
+    made = matrix_of(request, cells, locked=locked)
+    print_diagnostics(made.found, lines_of(workspace_files(request).read), as_json=as_json)
+    records = cell_records(made.results)
+    counts = made.shared.counts()
+    if not made.exit_code:
+        folder = output if output is not None else request.workspace / "build"
+        files = matrix_files(made.results, counts, circumstances())
+        write_folder(folder, files)
+    if as_json:
+        print_records([*records, {"event": "matrix", "made": counts}])
+    else:
+        console().print(cells_table(records))
+        err = console(stderr=True)
+        err.print(shared_words(counts, len(records)))
+        failed = [record["folder"] for record in records if record["outcome"] == "failed"]
+        if failed:
+            err.print(f"nothing was written: {len(failed)} of {len(records)} cells failed: {', '.join(failed)}")
+        else:
+            err.print(f"{folder}: {len(files)} files; build them with `docker buildx bake` in that folder")
+    return made.exit_code

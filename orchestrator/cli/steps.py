@@ -16,6 +16,7 @@ from orchestrator.origin.workspace import WorkspaceFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from orchestrator.checks.view import Sources
     from orchestrator.cli.options import Request
     from orchestrator.engine.lock import Chain, Lock
     from orchestrator.engine.outcome import Run
@@ -66,24 +67,29 @@ def make_plan_for(request: Request) -> Plan:
 
     Stops (invalid) with everything that is wrong with it, or (usage) where the command line names what is not there.
     """
+    return plan_of(request, workspace_files(request).read)
+
+
+def plan_of(request: Request, read: Callable[[str], bytes]) -> Plan:
+    """Return the plan of a workspace whose files `read` brings. Stops as `make_plan_for` does."""
     from orchestrator.engine.load import Choice, WrongChoice, load
     from orchestrator.engine.plan import make_plan
 
-    files = workspace_files(request)
-    content = _pipeline(files, request)
+    content = pipeline_of(read, request)
     try:
         choice = Choice(request.variant, _settings(request.settings), request.target)
-        loaded = load(request.file, content, files.read, choice)
-        return make_plan(loaded, files.read)
+        loaded = load(request.file, content, read, choice)
+        return make_plan(loaded, read)
     except WrongChoice as error:
         raise Stopped(error.diagnostics, ExitCode.USAGE) from None
     except Rejected as error:
         raise Stopped(error.diagnostics, ExitCode.INVALID) from None
 
 
-def _pipeline(files: WorkspaceFiles, request: Request) -> bytes:
+def pipeline_of(read: Callable[[str], bytes], request: Request) -> bytes:
+    """Return the bytes of the pipeline; stop (usage, or invalid) where they cannot be read."""
     try:
-        return files.read(request.file)
+        return read(request.file)
     except Rejected as error:
         found = error.diagnostics[0]
         if found.code == "E120" and not found.help.startswith("did you mean"):
@@ -134,7 +140,7 @@ def base_of(plan: Plan, request: Request) -> BaseTree:
     from orchestrator.cli.wheels import wheels_of
 
     try:
-        base = _tree_of(plan, request)
+        base = tree_of(plan, request)
         return wheels_of(plan, request, base)
     except Rejected as error:
         raise Stopped(error.diagnostics, _origin_exit(error.diagnostics)) from None
@@ -147,7 +153,8 @@ def _origin_exit(found: tuple[Diagnostic, ...]) -> ExitCode:
     return ExitCode.INVALID if codes & {"E301", "E303", "E310", "E311", "E120"} else ExitCode.USAGE
 
 
-def _tree_of(plan: Plan, request: Request) -> BaseTree:
+def tree_of(plan: Plan, request: Request) -> BaseTree:
+    """Return the base tree without wheels, as `base_of` does; raises `Rejected` where it cannot be had."""
     given = _supplied(plan, request)
     left = frozenset(plan.target.roots) - given.keys()
     parts = list(given.values())
@@ -291,12 +298,20 @@ def lock_bytes(request: Request) -> bytes | None:
         raise Stopped((fault,), ExitCode.INVALID) from None
 
 
-def run_on(plan: Plan, base: BaseTree, request: Request, *, patched: bool = True) -> Run:
+def run_on(
+    plan: Plan,
+    base: BaseTree,
+    request: Request,
+    *,
+    patched: bool = True,
+    sources: Sources | None = None,
+    trees: Callable[[Plan, Request], BaseTree] | None = None,
+) -> Run:
     """Return the run of `plan` on `base`.
 
     Unless the base is one that the lock knows, the chain is computed too, so that a tree that is patched
     already is recognised: with the present parameters where the target's own base can be had without a
-    network, else the lock's.
+    network, else the lock's. Several runs may share parsed `sources`, and `trees`, which brings base trees.
     """
     from orchestrator.engine.run import run
     from orchestrator.engine.wheels import with_wheels
@@ -311,18 +326,20 @@ def run_on(plan: Plan, base: BaseTree, request: Request, *, patched: bool = True
     lock = lock_of(request)
     chain = None
     if patched and not (lock and base.tree.digest in lock.bases):
-        chain = _known_chain(plan, base, request, lock)
-    return deeply(lambda: run(plan, base.tree, lock, chain))
+        chain = _known_chain(plan, base, request, lock, trees or tree_of)
+    return deeply(lambda: run(plan, base.tree, lock, chain, sources))
 
 
-def _known_chain(plan: Plan, base: BaseTree, request: Request, lock: Lock | None) -> Chain | None:
+def _known_chain(
+    plan: Plan, base: BaseTree, request: Request, lock: Lock | None, trees: Callable[[Plan, Request], BaseTree]
+) -> Chain | None:
     """Return the chain by which a tree that is no locked base can be recognised."""
     from orchestrator.engine.lock import chain_of
     from orchestrator.engine.run import run
 
     if request.trees:
         try:
-            known = _tree_of(plan, replace(request, trees=(), offline=True))
+            known = trees(plan, replace(request, trees=(), offline=True))
         except (Rejected, Stopped):
             known = None
         if known is not None and known.tree.digest != base.tree.digest:

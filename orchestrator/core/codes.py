@@ -362,6 +362,25 @@ CODES: dict[str, Code] = {
         "Name a deployed Python file, and define `live()` in it.",
         (INVALID,),
     ),
+    "E270": Code(
+        "two cells of one name",
+        "With `--matrix`: two targets have one name, a target is listed twice, a variant is called `default`, or two "
+        "variants differ in case alone. The names are those of folders.",
+        "Give one of them another name.",
+        (INVALID,),
+    ),
+    "E271": Code(
+        "a variant's name is none for a folder",
+        "With `--matrix` each variant has a folder, and this name cannot be that of one.",
+        "Use letters, digits, `.`, `_` and `-`, and begin with a letter or a digit.",
+        (INVALID,),
+    ),
+    "E272": Code(
+        "no such cell",
+        "`--cell` names a target and a variant that the matrix does not have.",
+        "Write TARGET/VARIANT; the parameters without a variant are called `default`.",
+        (USAGE,),
+    ),
     "E301": Code(
         "source not in the cache and not reachable",
         "The source distribution of the base is not cached, and the index cannot be asked or does not answer.",

@@ -19,7 +19,7 @@ from orchestrator.emit.memory import memory_records
 from orchestrator.emit.records import artefact_record, finding_record, patchset_record, stage_record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import Iterable, Mapping, MutableMapping
 
     from orchestrator.engine.outcome import Run
 
@@ -73,6 +73,18 @@ def audit_lines(run: Run, patchset: Mapping[str, Any], circumstances: Circumstan
 
     `patchset` says what was emitted (digests); without `circumstances` the run record is left out.
     """
+    records = [
+        *(stage_record(result, run.final.get(result.id, ())) for result in run.results),
+        *(artefact_record(name, content) for name, content in sorted(run.artefacts.items())),
+        *memory_records(run),
+        *(finding_record(found) for found in (*run.plan.warnings, *run.findings)),
+        patchset_record(run, patchset),
+    ]
+    return chained_lines(records, circumstances)
+
+
+def chained_lines(records: Iterable[Mapping[str, Any]], circumstances: Circumstances | None) -> bytes:
+    """Return records as a log: chained JSON lines with, if there are `circumstances`, the run record at the end."""
     sink = _Lines()
     log = structlog.wrap_logger(sink, processors=[_Chain(), _render], wrapper_class=structlog.BoundLoggerBase)
 
@@ -81,15 +93,8 @@ def audit_lines(run: Run, patchset: Mapping[str, Any], circumstances: Circumstan
         event = fields.pop("event")
         log._proxy_to_logger("msg", event, **fields)  # noqa: SLF001 - structlog's documented hook for own methods
 
-    for result in run.results:
-        write(stage_record(result, run.final.get(result.id, ())))
-    for name, content in sorted(run.artefacts.items()):
-        write(artefact_record(name, content))
-    for record in memory_records(run):
+    for record in records:
         write(record)
-    for found in (*run.plan.warnings, *run.findings):
-        write(finding_record(found))
-    write(patchset_record(run, patchset))
     if circumstances is not None:
         count = len(sink.lines) + 1
         write(

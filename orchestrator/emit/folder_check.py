@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.core.diagnostics import Diagnostic, Place
 from orchestrator.core.digest import canonical_json, digest
+from orchestrator.emit.audit import audit_faults, read_audit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +31,43 @@ def folder_faults(folder: Path, records: Sequence[Mapping[str, Any]]) -> list[Di
             for name in others
             if name not in known
         ),
+    ]
+
+
+def matrix_faults(folder: Path, records: Sequence[Mapping[str, Any]]) -> list[Diagnostic]:
+    """Return what is wrong with the folder of a matrix whose whole log has these records, cell by cell.
+
+    Each cell has its own log, which must be whole, be the one that the matrix's log names, and fit its files.
+    """
+    cells = [record["folder"] for record in records if record["event"] == "cell"]
+    wanted = next((dict(record["emitted"]) for record in records if record["event"] == "matrix"), {})
+    found = [fault for name, sha256 in sorted(wanted.items()) if (fault := _differs(folder, name, sha256))]
+    for record in records:
+        if record["event"] == "cell":
+            found += _cell_faults(folder, record)
+    known = {*wanted, "audit.jsonl"}
+    inside = tuple(f"{cell}/" for cell in cells)
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if not path.is_dir() and name not in known and not name.startswith(inside):
+            found.append(Diagnostic("E614", f"{name} is not in the audit", Place(name), help=_HELP))
+    return found
+
+
+def _cell_faults(folder: Path, record: Mapping[str, Any]) -> list[Diagnostic]:
+    log = f"{record['folder']}/audit.jsonl"
+    inner = f"{record['folder']}/patchset/audit.jsonl"
+    fault = _differs(folder, inner, record["log"])
+    try:
+        content = (folder / log).read_bytes()
+    except OSError as error:
+        return [Diagnostic("E614", f"{log} cannot be read: {error.strerror}", Place(log), help=_HELP)]
+    found = audit_faults(log, content)
+    if found or fault:
+        return [*found, *([fault] if fault else [])]
+    return [
+        dataclasses.replace(each, message=f"{record['folder']}/{each.message}", place=None)
+        for each in folder_faults(folder / record["folder"], read_audit(content))
     ]
 
 

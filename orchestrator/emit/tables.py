@@ -66,6 +66,48 @@ def states_table(rows: Iterable[tuple[str, str, str]]) -> Table:
     return table
 
 
+def cells_table(records: Iterable[Mapping[str, Any]]) -> Table:
+    """Return the table of a matrix: for each cell how it came out, what is in it, and the image's tag."""
+    table = Table(show_edge=False, pad_edge=False, header_style="bold")
+    table.add_column("cell", no_wrap=True)
+    table.add_column("outcome", no_wrap=True)
+    for name in ("in effect", "skipped", "files"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("image")
+    for record in records:
+        if record.get("event") != "cell":
+            continue
+        stages = record.get("stages", {})
+        failed = record["outcome"] == "failed"
+        what = ", ".join(dict.fromkeys(found["code"] for found in record.get("errors", ()))) if failed else ""
+        table.add_row(
+            record["folder"],
+            Text(f"failed ({what})" if failed else record["outcome"], style="bold red" if failed else "green"),
+            str(stages.get("in_effect", "-")),
+            str(stages.get("skipped", "-")),
+            str(record.get("changed", "-")),
+            record.get("tag") or record.get("image", "-"),
+        )
+    return table
+
+
+def crossed_table(records: Iterable[Mapping[str, Any]], cells: Iterable[str]) -> Table:
+    """Return the table of stages by cells for stage records that name their cell; `-` where a cell was not run."""
+    table = Table(show_edge=False, pad_edge=False, header_style="bold")
+    table.add_column("stage", no_wrap=True)
+    names = list(cells)
+    for name in names:
+        table.add_column(name.replace("/", "\n"), no_wrap=True)
+    rows: dict[str, dict[str, str]] = {}
+    for record in records:
+        if record.get("event") == "stage":
+            rows.setdefault(record["stage"], {})[record["cell"]] = str(record["outcome"])
+    for stage, outcomes in rows.items():
+        shown = [outcomes.get(name, "-") for name in names]
+        table.add_row(stage, *(Text(text, style=_OUTCOME_STYLE.get(text.partition(" ")[0], "")) for text in shown))
+    return table
+
+
 def reach_table(records: Iterable[Mapping[str, Any]]) -> Table:
     """Return the table of `plan --touched-by`: stage, why, and what of it is reached."""
     table = Table(show_edge=False, pad_edge=False, header_style="bold")

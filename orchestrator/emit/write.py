@@ -15,7 +15,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.core.diagnostics import Diagnostic, Rejected
 
@@ -106,13 +106,25 @@ _FOLDERS = {"patches", "patchset"}
 
 
 def _named_by(log: Path) -> set[str]:
-    """Return the artefacts that a former log names; none where it cannot be read."""
-    found = set()
+    """Return what a former log names at the top of its folder; nothing where it cannot be read."""
+    found: set[str] = set()
     for line in log.read_bytes().splitlines() if log.is_file() else ():
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            record = json.loads(line)
-            found.update([record["name"]] if record["event"] == "artefact" else [])
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+            found.update(name.partition("/")[0] for name in _names_in(json.loads(line)))
     return found
+
+
+def _names_in(record: Mapping[str, Any]) -> list[str]:
+    """Return the paths that a record of a log names: an artefact, a cell's folder, all that was emitted."""
+    match record["event"]:
+        case "artefact":
+            return [record["name"]]
+        case "cell":
+            return [record["folder"]]
+        case "patchset" | "matrix":
+            return list(record["emitted"])
+        case _:
+            return []
 
 
 def _fill(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -141,6 +141,9 @@ class Pipeline(Model):
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="lower case, digits, dashes")]
     summary: Annotated[str, Field(description="one sentence: what the pipeline is for")] = ""
     target: Annotated[SourcePath, Field(description="file with the facts of the image")]
+    targets: Annotated[
+        list[SourcePath], Field(description="further images: `--matrix` takes `target` and each of these")
+    ] = []
     params: Annotated[
         dict[str, Scalar | list[Scalar]], Field(description="name → default; `${params.NAME}` refers to it")
     ] = {}

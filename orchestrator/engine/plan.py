@@ -115,6 +115,8 @@ class Plan:
     warnings: tuple[Diagnostic, ...] = ()
     waive: tuple[WorkspaceWaiver, ...] = ()
     """What the pipeline declares about its workspace."""
+    further_targets: tuple[str, ...] = ()
+    """The target files that the pipeline names beside its first."""
 
     @property
     def digest(self) -> str:
@@ -147,6 +149,7 @@ def make_plan(loaded: Loaded, read: Read) -> Plan:
         read=read,
         warnings=tuple(compiler.found),
         waive=tuple(loaded.pipeline.waive),
+        further_targets=tuple(loaded.pipeline.targets),
     )
 
 

@@ -49,10 +49,12 @@ if TYPE_CHECKING:
     from orchestrator.engine.rests import Authors
 
 
-def run(plan: Plan, base: Tree, lock: Lock | None = None, chain: Chain | None = None) -> Run:
+def run(
+    plan: Plan, base: Tree, lock: Lock | None = None, chain: Chain | None = None, sources: Sources | None = None
+) -> Run:
     """Return the finished run of `plan` on `base`. See `events`."""
     with _no_collection():
-        for event in events(plan, base, lock, chain):
+        for event in events(plan, base, lock, chain, sources):
             if isinstance(event, Run):
                 return event
     raise AssertionError("a run ends with its Run")
@@ -77,13 +79,16 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def events(plan: Plan, base: Tree, lock: Lock | None = None, chain: Chain | None = None) -> Iterator[StageResult | Run]:
+def events(
+    plan: Plan, base: Tree, lock: Lock | None = None, chain: Chain | None = None, sources: Sources | None = None
+) -> Iterator[StageResult | Run]:
     """Yield each stage's result as it is known, then the run.
 
     `lock` says which definitions are exact; `chain`, if given, says where each definition of a tree that is
-    not the base stands, so that a patched tree is known as one. Nothing is raised for bad input.
+    not the base stands, so that a patched tree is known as one. `sources` are files that other runs have parsed,
+    where several runs share them. Nothing is raised for bad input.
     """
-    fold = _Fold(plan, base, lock, chain)
+    fold = _Fold(plan, base, lock, chain, sources)
     for stage in plan.stages:
         result = fold.stage(stage)
         fold.take(result)
@@ -94,14 +99,14 @@ def events(plan: Plan, base: Tree, lock: Lock | None = None, chain: Chain | None
 class _Fold:
     """The state between two stages: tree, artefacts, who wrote what."""
 
-    def __init__(self, plan: Plan, base: Tree, lock: Lock | None, chain: Chain | None) -> None:
+    def __init__(self, plan: Plan, base: Tree, lock: Lock | None, chain: Chain | None, sources: Sources | None) -> None:
         self.plan = plan
         self.base = base
         self.installed = base
         self.tree = base
         self.lock = lock
         self.chain = chain
-        self.sources = Sources()
+        self.sources = Sources() if sources is None else sources
         self.artefacts: dict[str, bytes] = {}
         self.writers: dict[Definition, str] = {}
         self.authors: Authors = {}
