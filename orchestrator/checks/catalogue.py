@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, get_args
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny, WrapValidator
 
 from orchestrator.checks.effective import EffectiveValue
 from orchestrator.checks.files import FileAbsent, FileExists, Sha256, TextCount, Unchanged
+from orchestrator.checks.plugins import by_name
 from orchestrator.checks.python import (
     AssignmentEquals,
     ImportResolves,
@@ -26,7 +28,7 @@ from orchestrator.checks.values import ValueContains, ValueEquals
 if TYPE_CHECKING:
     from orchestrator.checks.base import Check
 
-AnyCheck = Annotated[
+_OwnCheck = Annotated[
     FileExists
     | FileAbsent
     | Sha256
@@ -51,5 +53,8 @@ AnyCheck = Annotated[
     Field(discriminator="check"),
 ]
 
-_MODELS: tuple[type[Check], ...] = get_args(get_args(AnyCheck)[0])
+_MODELS: tuple[type[Check], ...] = get_args(get_args(_OwnCheck)[0])
 CHECKS: dict[str, type[Check]] = {get_args(model.model_fields["check"].annotation)[0]: model for model in _MODELS}
+
+AnyCheck = Annotated[_OwnCheck, WrapValidator(partial(by_name, CHECKS)), SerializeAsAny()]
+"""One of these, or a check of an installed distribution, whose name has a prefix: `DISTRIBUTION.NAME`."""

@@ -88,7 +88,8 @@ def _locked(old: Lock, run: Run, base: BaseTree, *, keep: bool) -> Lock:
     inputs = {**old.inputs, **base.inputs} if others_too else dict(base.inputs)
     others = {d: c for d, c in old.bases.items() if keep or old.base_names.get(d) != base.name}
     names = {d: n for d, n in old.base_names.items() if d in others}
-    lock = Lock(inputs, dict(run.plan.sources), others, names, {name: version(name) for name in ("libcst",)})
+    tools = {name: version(name) for name in ("libcst",)}
+    lock = Lock(inputs, dict(run.plan.sources), others, names, tools, dict(run.plan.plugins))
     return lock.with_base(run.base.digest, base.name, chain_of(run))
 
 

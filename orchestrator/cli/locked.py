@@ -62,4 +62,10 @@ def source_faults(plan: Plan, lock: Lock, *, refuse: bool = False) -> tuple[Diag
         else:
             continue
         found.append(Diagnostic(code, f"{name} {what}", Place(LOCK), HELP, severity=severity))
+    for name in sorted({*plan.plugins, *lock.plugins}):
+        now, was = plan.plugins.get(name), lock.plugins.get(name)
+        if now != was:
+            what = "is not in the lock" if was is None else "is used no more" if now is None else f"was {was}"
+            message = f"{name} ({now or was}) {what}"
+            found.append(Diagnostic(code, message, Place(LOCK), HELP, severity=severity))
     return tuple(found)

@@ -63,6 +63,8 @@ class Transform:
     params: Any
     applied: Callable[[Any, Any], bool] | None = None
     """The user's own word on whether a module that the transform leaves alone has it already."""
+    origin: str = ""
+    """For one of an installed distribution: which, in words. Its file is none of the workspace's."""
 
 
 Edit = Assign | Replace | Delete | Insert | Import | Transform

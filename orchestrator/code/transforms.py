@@ -20,9 +20,11 @@ from orchestrator.code.sites import Site
 from orchestrator.code.source import Source, not_too_deep
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 from orchestrator.core.digest import digest
+from orchestrator.origin.plugins import broken, load_plugin
 
 if TYPE_CHECKING:
     from orchestrator.code.edits import Transform
+    from orchestrator.origin.plugins import Plugin
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class LoadedTransform:
     params: type[BaseModel]
     function: Any
     applied: Any = None
+    origin: str = ""
+    """The distribution that it comes from, in words; empty for a file of the workspace."""
 
 
 def load_transform(name: str, path: str, content: bytes) -> LoadedTransform:
@@ -55,6 +59,22 @@ def load_transform(name: str, path: str, content: bytes) -> LoadedTransform:
     return LoadedTransform(name, path, params, function, namespace.get("applied"))
 
 
+def installed_transform(plugin: Plugin) -> LoadedTransform:
+    """Return the transform that an entry point names: a module or an object with `Params` and `transform`.
+
+    Raises `Rejected` (E280) where it cannot be loaded, or is none.
+    """
+    found = load_plugin(plugin)
+    params, function = getattr(found, "Params", None), getattr(found, "transform", None)
+    if not (isinstance(params, type) and issubclass(params, BaseModel)):
+        what = "has no `Params`" if params is None else "has a `Params` that is no subclass of `pydantic.BaseModel`"
+        raise Rejected(broken(plugin, f"what its entry point names {what}"))
+    if not callable(function):
+        raise Rejected(broken(plugin, "what its entry point names has no function `transform(module, params)`"))
+    origin = f"{plugin.distribution} {plugin.version}, {plugin.target}"
+    return LoadedTransform(plugin.name, "", params, function, getattr(found, "applied", None), origin)
+
+
 def run_transform(edit: Transform, source: Source, path: str) -> Rewritten | None:
     """Return the source after the transform, None if it changes nothing.
 
@@ -74,7 +94,7 @@ def says_applied(edit: Transform, source: Source, path: str) -> bool:
     except Exception as error:
         if isinstance(error, Rejected):
             raise
-        raise Rejected(_raised(path, error, "the transform's `applied`")) from None
+        raise Rejected(_raised(path, error, "the transform's `applied`", edit.applied)) from None
 
 
 def _run(edit: Transform, source: Source, path: str) -> Rewritten | None:
@@ -121,18 +141,20 @@ def _called(edit: Transform, module: cst.Module, path: str) -> cst.Module:
     except Rejected:
         raise
     except Exception as error:  # noqa: BLE001 - whatever the user's transform does
-        raise Rejected(_raised(path, error, "the transform")) from None
+        raise Rejected(_raised(path, error, "the transform", edit.function)) from None
     if not isinstance(changed, cst.Module):
         message = f"transform `{edit.name}` returned {type(changed).__name__}, not a libcst Module"
         raise Rejected(Diagnostic("E415", message, Place(path), help="Return the changed module."))
     return changed
 
 
-def _raised(path: str, error: Exception, what: str) -> Diagnostic:
+def _raised(path: str, error: Exception, what: str, function: Any = None) -> Diagnostic:  # noqa: ANN401 - any callable
+    """Return E415 with the last line of the transform's own file that the exception came through."""
+    own = {path, getattr(getattr(function, "__code__", None), "co_filename", path)}
     trace = error.__traceback__
     line = 0
     while trace:
-        if trace.tb_frame.f_code.co_filename == path:
+        if trace.tb_frame.f_code.co_filename in own:
             line = trace.tb_lineno
         trace = trace.tb_next
     message = f"{what} raised {type(error).__name__}: {error}"

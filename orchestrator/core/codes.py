@@ -381,6 +381,20 @@ CODES: dict[str, Code] = {
         "Write TARGET/VARIANT; the parameters without a variant are called `default`.",
         (USAGE,),
     ),
+    "E280": Code(
+        "an installed transform or check is broken",
+        "What the entry point names cannot be imported, is of the wrong kind, or its source cannot be read. The "
+        "distribution is named.",
+        "Mend or update the distribution.",
+        (INVALID,),
+    ),
+    "E281": Code(
+        "two entry points of one name",
+        "Two distributions, or two entry points of one, bring a transform or a check of the same name. Both places "
+        "are named.",
+        "Uninstall one, or let its author rename the entry point.",
+        (INVALID,),
+    ),
     "E301": Code(
         "source not in the cache and not reachable",
         "The source distribution of the base is not cached, and the index cannot be asked or does not answer.",

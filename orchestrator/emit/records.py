@@ -95,9 +95,16 @@ def patchset_record(run: Run, patchset: Mapping[str, Any]) -> dict[str, Any]:
         "tree_digest": run.tree.digest,
         "values": {key: value for key, value in sorted(run.plan.values.items()) if key.startswith("params.")},
         "sources": dict(sorted(run.plan.sources.items())),
+        **_plugins(run),
         **patchset,
         **run.facts(),
     }
+
+
+def _plugins(run: Run) -> dict[str, Any]:
+    """Return what was used of installed distributions, under its key; nothing where nothing was."""
+    used = {name: {"version": p.version, "sha256": p.sha256} for name, p in sorted(run.plan.plugins.items())}
+    return {"plugins": used} if used else {}
 
 
 def _digest(content: bytes | None) -> str | None:

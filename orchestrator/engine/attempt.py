@@ -153,14 +153,13 @@ def _edit(planned: PlannedEdit, ground: Ground, tried: Attempt) -> None:
     if isinstance(scoped.edit, Transform):
         from orchestrator.code.transforms import run_transform, says_applied  # noqa: PLC0415 - libcst only where used
 
+        own = planned.source or scoped.edit.origin
         try:
-            rewritten = run_transform(scoped.edit, source, planned.source)
+            rewritten = run_transform(scoped.edit, source, own)
         except SystemExit as error:
             message = f"the transform ended the program: exit({error.code!r})"
-            raise Rejected(
-                Diagnostic("E415", message, Place(planned.source), help="Raise an exception instead.")
-            ) from None
-        if rewritten is None and says_applied(scoped.edit, source, planned.source):
+            raise Rejected(Diagnostic("E415", message, Place(own), help="Raise an exception instead.")) from None
+        if rewritten is None and says_applied(scoped.edit, source, own):
             tried.present.append(name)
             return
         if rewritten is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.checks.catalogue import CHECKS
+from orchestrator.checks.plugins import check_model
 from orchestrator.code.holes import interpolate
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, did_you_mean
 from orchestrator.engine.model import Pipeline
@@ -77,7 +78,7 @@ def load(name: str, content: bytes, read: Read, choice: Choice | None = None) ->
         data["stages"] = _filled(document, values, target.unknown())
     if isinstance(data.get("params"), dict):
         data["params"] = params
-    pipeline = validated(Pipeline, data, document, _KNOWN)
+    pipeline = validated(Pipeline, data, document, {**_KNOWN, **_foreign(data.get("stages"))})
     return Loaded(pipeline, target, values, document)
 
 
@@ -193,9 +194,37 @@ def explained(found: Diagnostic, unknown: frozenset[str]) -> Diagnostic:
     return dataclasses.replace(found, message=message, help="Measure it and enter it in the target, or do without it.")
 
 
+def _foreign(stages: Any) -> dict[str, type[BaseModel]]:  # noqa: ANN401 - plain data
+    """Return the models of the installed checks that stages name; of those that can be had."""
+    named = {
+        check["check"]
+        for stage in (stages if isinstance(stages, list) else ())
+        for key in ("when", "pre", "post")
+        for check in (_listed(stage, key) if isinstance(stage, dict) else ())
+        if isinstance(check, dict) and isinstance(check.get("check"), str)
+    }
+    found = {name: _installed(name) for name in named - CHECKS.keys()}
+    return {name: model for name, model in found.items() if model is not None}
+
+
+def _listed(stage: Mapping[str, Any], key: str) -> list[Any]:
+    value = stage.get(key)
+    return value if isinstance(value, list) else []
+
+
+def _installed(name: str) -> type[BaseModel] | None:
+    try:
+        return check_model(name, CHECKS)
+    except Rejected:  # told when the entry is validated
+        return None
+
+
 def _code_keys(data: Mapping[str, Any]) -> frozenset[str]:
     for tag, models in _TAGGED.items():
-        model = models.get(str(data.get(tag)))
+        name = str(data.get(tag))
+        model = models.get(name)
+        if model is None and tag == "check" and "." in name:
+            model = _installed(name)
         if model is not None:
             return frozenset(code_fields(model))
     return frozenset()

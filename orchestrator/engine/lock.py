@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.code.scopes import Definition
@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from orchestrator.engine.outcome import Run
 
 VERSION = 1
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """What is locked of an installed transform or check: the distribution's version, the digest of its source."""
+
+    version: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.version} {_short(self.sha256)}"
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,8 @@ class Lock:
     bases: Mapping[str, Chain] = field(default_factory=dict)
     base_names: Mapping[str, str] = field(default_factory=dict)
     tools: Mapping[str, str] = field(default_factory=dict)
+    plugins: Mapping[str, Pinned] = field(default_factory=dict)
+    """`transform NAME` or `check NAME` → the distribution's version and source."""
 
     def base_image(self, definition: Definition) -> frozenset[str | None]:
         """Return the images that a definition has in the locked bases; empty if it is not locked."""
@@ -61,9 +74,8 @@ class Lock:
 
     def with_base(self, digest: str, name: str, chain: Chain) -> Lock:
         """Return the lock with the chain of one base set."""
-        return Lock(
-            self.inputs, self.sources, {**self.bases, digest: chain}, {**self.base_names, digest: name}, self.tools
-        )
+        names = {**self.base_names, digest: name}
+        return replace(self, bases={**self.bases, digest: chain}, base_names=names)
 
     def to_bytes(self) -> bytes:
         """Return the lock file: sorted, one spelling, readable in a diff."""
@@ -77,6 +89,8 @@ class Lock:
                 for digest, chain in self.bases.items()
             },
         }
+        if self.plugins:
+            data["plugins"] = {name: asdict(pinned) for name, pinned in self.plugins.items()}
         return (json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
@@ -93,6 +107,10 @@ def read_lock(name: str, content: bytes) -> Lock:
             bases={digest: Chain(tuple(_link(e) for e in base["chain"])) for digest, base in data["bases"].items()},
             base_names={digest: str(base["name"]) for digest, base in data["bases"].items()},
             tools=_strings(data["tools"]),
+            plugins={
+                str(name): Pinned(str(entry["version"]), str(entry["sha256"]))
+                for name, entry in data.get("plugins", {}).items()
+            },
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(name, str(error)) from None
@@ -111,6 +129,10 @@ def chain_of(run: Run) -> Chain:
 def differences(old: Lock, new: Lock) -> tuple[str, ...]:
     """Return what `new` would bless that `old` does not hold, a line each, by definition."""
     lines = [*_changed("input", old.inputs, new.inputs), *_changed("source", old.sources, new.sources)]
+    for name in sorted({*old.plugins, *new.plugins}):
+        was, now = old.plugins.get(name), new.plugins.get(name)
+        if was != now:
+            lines.append(f"plugin {name}: {was or 'absent'} → {now or 'absent'}")
     for digest, chain in new.bases.items():
         before = old.bases.get(digest)
         if before is None:

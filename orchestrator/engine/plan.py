@@ -6,6 +6,7 @@ All that can be known without a source tree is known here; a plan that exists is
 from __future__ import annotations
 
 import ast
+import dataclasses
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -25,9 +26,11 @@ from orchestrator.core.digest import digest, digest_data
 from orchestrator.engine.graph import ancestors, order
 from orchestrator.engine.groups import chosen
 from orchestrator.engine.load import explained
+from orchestrator.engine.lock import Pinned
 from orchestrator.engine.serving import serving_facts
 from orchestrator.engine.templates import compile_jinja
 from orchestrator.engine.wheels import PlannedWheel
+from orchestrator.origin.plugins import find_plugin, source_digest, suggestion
 from orchestrator.spec.edits import AssignEdit, DeleteEdit, ImportEdit, InsertEdit, ReplaceEdit, TransformEdit
 from orchestrator.spec.pins import pin, wheel_name
 
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from orchestrator.code.transforms import LoadedTransform
     from orchestrator.engine.load import Loaded, Read
     from orchestrator.engine.model import Stage, WorkspaceWaiver
+    from orchestrator.origin.plugins import Kind, Plugin
     from orchestrator.spec.edits import AnyEdit
     from orchestrator.spec.target import Target
 
@@ -115,6 +119,8 @@ class Plan:
     warnings: tuple[Diagnostic, ...] = ()
     waive: tuple[WorkspaceWaiver, ...] = ()
     """What the pipeline declares about its workspace."""
+    plugins: Mapping[str, Pinned] = dataclasses.field(default_factory=dict)
+    """`transform NAME` or `check NAME` of an installed distribution → what the lock holds of it."""
     further_targets: tuple[str, ...] = ()
     """The target files that the pipeline names beside its first."""
 
@@ -149,6 +155,7 @@ def make_plan(loaded: Loaded, read: Read) -> Plan:
         read=read,
         warnings=tuple(compiler.found),
         waive=tuple(loaded.pipeline.waive),
+        plugins=compiler.plugins,
         further_targets=tuple(loaded.pipeline.targets),
     )
 
@@ -182,6 +189,7 @@ class _Compiler:
         self.found: list[Diagnostic] = []
         self.sources: dict[str, str] = {}
         self.transforms: dict[str, LoadedTransform] = {}
+        self.plugins: dict[str, Pinned] = {}
         self.wheels: dict[str, tuple[str, int]] = {}
 
     def stage(self, index: int, stage: Stage, before: list[str]) -> PlannedStage:
@@ -202,6 +210,9 @@ class _Compiler:
             "files": {file: self.sources.get(file, "") for file in files},
             "before": before,
         }
+        plugins = self.plugins_of(index, stage)
+        if plugins:
+            identity["plugins"] = {name: [pinned.version, pinned.sha256] for name, pinned in plugins.items()}
         return PlannedStage(
             stage,
             tuple(e for e in edits if e),
@@ -261,18 +272,56 @@ class _Compiler:
         return Insert(edit.at or "end", None, code)
 
     def transform(self, edit: TransformEdit, place: Callable[[str], Place]) -> tuple[Transform, str]:
-        from orchestrator.code.transforms import load_transform  # noqa: PLC0415 - libcst only where it is used
+        from orchestrator.code.transforms import (  # noqa: PLC0415 - libcst only where it is used
+            installed_transform,
+            load_transform,
+        )
 
-        path = f"stages/{edit.use}.py"
-        if path not in self.transforms:
-            content = self.source(path, place("use"), "E221")
-            self.transforms[path] = _loaded_transform(load_transform, edit.use, path, content)
-        loaded = self.transforms[path]
+        path = f"stages/{edit.use}.py" if "." not in edit.use else ""
+        if edit.use not in self.transforms and not path:
+            self.transforms[edit.use] = installed_transform(self.plugin("transform", edit.use, place("use")))
+        elif edit.use not in self.transforms:
+            content = self.transform_file(edit.use, path, place("use"))
+            self.transforms[edit.use] = _loaded_transform(load_transform, edit.use, path, content)
+        loaded = self.transforms[edit.use]
         try:
             params = loaded.params.model_validate(edit.params)
         except ValidationError as error:
             raise Rejected(_wrong_params(edit, loaded, error, place)) from None
-        return Transform(edit.use, loaded.function, params, loaded.applied), path
+        return Transform(edit.use, loaded.function, params, loaded.applied, loaded.origin), path
+
+    def transform_file(self, name: str, path: str, place: Place) -> bytes:
+        """Return the file of a transform; where there is none, name what an installed distribution may bring."""
+        try:
+            return self.source(path, place, "E221")
+        except Rejected as error:
+            near = suggestion("transform", name)
+            found = error.diagnostics[0]
+            if found.code == "E221" and near.startswith("did you mean") and not found.help.startswith("did you mean"):
+                raise Rejected(dataclasses.replace(found, help=near)) from None
+            raise
+
+    def plugin(self, kind: Kind, name: str, place: Place) -> Plugin:
+        """Return an installed transform or check, and note which: the lock holds its version and source."""
+        plugin = find_plugin(kind, name)
+        if plugin is None:
+            message = f"no installed distribution brings a {kind} '{name}'"
+            raise Rejected(Diagnostic("E221", message, place, help=suggestion(kind, name)))
+        self.plugins[f"{kind} {name}"] = Pinned(plugin.version, source_digest(plugin))
+        return plugin
+
+    def plugins_of(self, index: int, stage: Stage) -> dict[str, Pinned]:
+        """Return what a stage uses of installed distributions."""
+        for key in ("when", "pre", "post"):
+            for i, check in enumerate(getattr(stage, key) or ()):
+                place = self.loaded.place(index, key, i, "check")
+                try:
+                    _ = self.plugin("check", check.check, place) if "." in check.check else None
+                except Rejected as error:
+                    self.found.extend(d.at(place) for d in error.diagnostics)
+        names = {f"transform {edit.use}" for edit in stage.edits if isinstance(edit, TransformEdit)}
+        names |= {f"check {c.check}" for key in ("when", "pre", "post") for c in getattr(stage, key) or ()}
+        return {name: self.plugins[name] for name in sorted(names & self.plugins.keys())}
 
     def deploy(self, stage: int, number: int, model: Stage) -> PlannedDeploy | None:
         deploy = model.deploy[number]
@@ -453,11 +502,12 @@ def _wrong_params(
     edit: TransformEdit, loaded: LoadedTransform, error: ValidationError, place: Callable[[str], Place]
 ) -> list[Diagnostic]:
     found = []
+    origin = f" of {loaded.origin.partition(',')[0]}" if loaded.origin else ""
     for fault in error.errors(include_url=False):
         key = ".".join(str(part) for part in fault["loc"])
         fields = list(loaded.params.model_fields)
         help_ = did_you_mean(key, fields) if fault["type"] == "extra_forbidden" else f"It takes: {', '.join(fields)}."
-        message = f"transform '{edit.use}', parameter '{key}': {fault['msg']}"
+        message = f"transform '{edit.use}'{origin}, parameter '{key}': {fault['msg']}"
         found.append(Diagnostic("E222", message, place("params"), help=help_))
     return found
 

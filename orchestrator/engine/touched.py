@@ -102,7 +102,8 @@ def touched(
 def _parts(stage: Mapping[str, Any]) -> list[_Part]:
     found = []
     for number, edit in enumerate(mappings(stage.get("edits")), 1):
-        source = f"stages/{edit['use']}.py" if edit.get("op") == "transform" and "use" in edit else ""
+        named = edit.get("op") == "transform" and "." not in str(edit.get("use", "."))
+        source = f"stages/{edit['use']}.py" if named else ""
         found.append(_Part("edits", edit, number, file=str(edit.get("file", "")), source=source))
     found += [
         _Part("deploy", deploy, file=str(deploy.get("to", "")), source=str(deploy.get("source", "")))

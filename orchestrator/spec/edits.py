@@ -8,6 +8,9 @@ from pydantic import Field, model_validator
 
 from orchestrator.spec.model import Because, Code, Model, TargetPath
 
+TRANSFORM = r"^([a-z0-9]+(-[a-z0-9]+)*\.)?[a-z][a-z0-9_]*$"
+"""How the name of a transform is written: that of a file, or with a distribution's prefix."""
+
 
 class Edit(Model):
     """What all edits share: the file, and the definition in it that is searched."""
@@ -67,10 +70,15 @@ class ImportEdit(Edit):
 
 
 class TransformEdit(Edit):
-    """Run a transform of the workspace: `stages/NAME.py` with `Params` and `transform(module, params)`."""
+    """Run a transform of the workspace, `stages/NAME.py`, or of an installed distribution, `DISTRIBUTION.NAME`.
+
+    Either has `Params` and `transform(module, params)`.
+    """
 
     op: Literal["transform"]
-    use: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", description="file name in `stages/` without `.py`")]
+    use: Annotated[
+        str, Field(pattern=TRANSFORM, description="file name in `stages/` without `.py`, or DISTRIBUTION.NAME")
+    ]
     params: Annotated[dict[str, Any], Field(description="what the transform's own `Params` model takes")] = {}
 
 

@@ -115,6 +115,11 @@ def _diagnostic(
         return Diagnostic("E114", message, document.place(path), help=help_)
     key = str(path[-1]) if path else ""
     match error["type"]:
+        case "rejected":  # a check of an installed distribution: its own diagnostic
+            context = error.get("ctx", {})
+            notes = tuple(str(context["notes"]).splitlines())
+            place = document.place((*path, str(context["key"])))
+            return Diagnostic(str(context["code"]), str(context["message"]), place, str(context["help"]), notes)
         case "extra_forbidden":
             keys = _keys_at(path[:-1], model, known)
             return Diagnostic(
