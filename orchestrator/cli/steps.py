@@ -77,7 +77,7 @@ def plan_of(request: Request, read: Callable[[str], bytes]) -> Plan:
 
     content = pipeline_of(read, request)
     try:
-        choice = Choice(request.variant, _settings(request.settings), request.target)
+        choice = Choice(request.variant, settings_of(request.settings), request.target)
         loaded = load(request.file, content, read, choice)
         return make_plan(loaded, read)
     except WrongChoice as error:
@@ -120,7 +120,8 @@ def image_templates(plan: Plan, *, required: bool) -> None:
         raise Stopped(tuple(faults), ExitCode.INVALID)
 
 
-def _settings(given: tuple[str, ...]) -> dict[str, str]:
+def settings_of(given: tuple[str, ...]) -> dict[str, str]:
+    """Return what `--set` says, by parameter; stop (usage) where one is not NAME=VALUE."""
     settings = {}
     for item in given:
         name, equals, value = item.partition("=")
@@ -143,10 +144,11 @@ def base_of(plan: Plan, request: Request) -> BaseTree:
         base = tree_of(plan, request)
         return wheels_of(plan, request, base)
     except Rejected as error:
-        raise Stopped(error.diagnostics, _origin_exit(error.diagnostics)) from None
+        raise Stopped(error.diagnostics, origin_exit(error.diagnostics)) from None
 
 
-def _origin_exit(found: tuple[Diagnostic, ...]) -> ExitCode:
+def origin_exit(found: tuple[Diagnostic, ...]) -> ExitCode:
+    """Return what faults of an origin say to the shell."""
     codes = {d.code for d in found}
     if "E302" in codes:
         return ExitCode.MISMATCH

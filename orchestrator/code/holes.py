@@ -47,9 +47,8 @@ def code_text(text: str, known: Mapping[str, Any]) -> CodeText:
         if reference is None:
             return "${"
         if _NAME.match(reference):
-            name = reference.removesuffix("...")
-            holes.add(name)
-            return (_MANY if reference.endswith("...") else _HOLE).format(name)
+            holes.add(reference.removesuffix("..."))
+            return _placeholder(reference, 0)
         fault = unknown_reference(reference, known)
         if fault:
             faults.append(fault)
@@ -62,6 +61,37 @@ def code_text(text: str, known: Mapping[str, Any]) -> CodeText:
     if faults:
         raise Rejected(faults)
     return CodeText(replaced, frozenset(holes), tuple(values.items()))
+
+
+def column_in(text: str, line: int, column: int) -> int:
+    """Return where a column of the code made from `text` is in `text` itself, both from 1: a hole is longer there."""
+    lines = text.split("\n")
+    own = lines[line - 1] if 0 < line <= len(lines) else ""
+    number = sum(1 for other in lines[: line - 1] for match in _REFERENCE.finditer(other) if _is_value(match.group(1)))
+    shift = 0
+    for match in _REFERENCE.finditer(own):
+        reference = match.group(1)
+        made = _placeholder(reference, number)
+        number += _is_value(reference)
+        start = match.start() + shift
+        if column - 1 < start:
+            break
+        if column - 1 < start + len(made):
+            return match.start() + 1
+        shift += len(made) - len(match.group())
+    return max(1, column - shift)
+
+
+def _is_value(reference: str | None) -> bool:
+    return reference is not None and not _NAME.match(reference)
+
+
+def _placeholder(reference: str | None, number: int) -> str:
+    if reference is None:
+        return "${"
+    if _is_value(reference):
+        return _VALUE.format(number)
+    return (_MANY if reference.endswith("...") else _HOLE).format(reference.removesuffix("..."))
 
 
 def unknown_reference(reference: str, known: Mapping[str, Any]) -> Diagnostic | None:

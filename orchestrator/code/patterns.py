@@ -11,10 +11,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.code.holes import PLACEHOLDER, CodeText, code_text, hole, many
+from orchestrator.code.holes import PLACEHOLDER, CodeText, code_text, column_in, hole, many
 from orchestrator.code.nodes import KINDS, fields_among, parts_of
 from orchestrator.code.source import Source, Span, parse_python
-from orchestrator.core.diagnostics import Diagnostic, Rejected
+from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -69,16 +69,17 @@ class Match:
         return Span(source.span(self.nodes[0]).start, source.span(self.nodes[-1]).end)
 
 
-def compile_pattern(text: str, known: Mapping[str, Any]) -> Pattern:
+def compile_pattern(text: str, known: Mapping[str, Any], name: str = "") -> Pattern:
     """Return the pattern that `text` writes; raise `Rejected` (E206) if it is not Python.
 
-    `known` gives the dotted values. A lone expression matches expressions wherever they stand.
+    `known` gives the dotted values. A lone expression matches expressions wherever they stand. With a `name`, what is
+    wrong has a place in the text, as a file of that name.
     """
     code = code_text(text, known)
     try:
         body = parse_python(code.text).body
     except Rejected as error:
-        raise Rejected(not_python(error.diagnostics[0])) from None
+        raise Rejected(not_python(error.diagnostics[0], text, name)) from None
     if not body:
         raise Rejected(Diagnostic("E206", "the code is empty", help="Write the code that the edit looks for."))
     bound = bind_values(body, code)
@@ -90,10 +91,14 @@ def compile_pattern(text: str, known: Mapping[str, Any]) -> Pattern:
     return Pattern(code, tuple(bound), is_expression=False)
 
 
-def not_python(found: Diagnostic) -> Diagnostic:
-    """Return the diagnostic for code in YAML that does not parse."""
-    where = f" (line {found.place.line}, column {found.place.column} of the code)" if found.place else ""
+def not_python(found: Diagnostic, text: str, name: str = "") -> Diagnostic:
+    """Return the diagnostic for code in YAML that does not parse; with a `name`, with its place in `text`."""
     help_ = "Write whole statements or one expression; a hole stands where a name, expression or statement may stand."
+    line, column = (found.place.line, found.place.column) if found.place else (0, 0)
+    column = column_in(text, line, column) if line else column
+    if name:
+        return Diagnostic("E206", found.message, Place(name, line, column), help=help_)
+    where = f" (line {line}, column {column} of the code)" if found.place else ""
     return Diagnostic("E206", f"{found.message}{where}", help=help_)
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from orchestrator.code.holes import CodeText, code_text, hole, many
+from orchestrator.code.holes import CodeText, code_text, hole, many, shown
 from orchestrator.code.indent import string_lines, with_unit
-from orchestrator.code.patterns import Captures, Pattern, bind_values, not_python, value_code
+from orchestrator.code.patterns import Captures, Pattern, bind_values, find_matches, not_python, value_code
 from orchestrator.code.source import Span, parse_python
 from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
 
@@ -48,10 +48,12 @@ class Template:
         return Pattern(self.code, nodes, self.is_expression)
 
 
-def compile_template(text: str, known: Mapping[str, Any], holes: frozenset[str] = frozenset()) -> Template:
+def compile_template(
+    text: str, known: Mapping[str, Any], holes: frozenset[str] = frozenset(), name: str = ""
+) -> Template:
     """Return the template that `text` writes; raise `Rejected` (E206, E207) if it is not Python or a hole is unbound.
 
-    `holes` are the names that the edit's pattern binds.
+    `holes` are the names that the edit's pattern binds; `name` is as for a pattern.
     """
     code = code_text(text, known)
     unbound = sorted(code.holes - holes)
@@ -61,12 +63,18 @@ def compile_template(text: str, known: Mapping[str, Any], holes: frozenset[str] 
     try:
         body = parse_python(code.text).body
     except Rejected as error:
-        raise Rejected(not_python(error.diagnostics[0])) from None
+        raise Rejected(not_python(error.diagnostics[0], text, name)) from None
     if not body:
         raise Rejected(Diagnostic("E206", "the code is empty", help="To remove code, use `op: delete`."))
     only = body[0]
     expression = len(body) == 1 and isinstance(only, ast.Expr) and not many(_name(only.value))
     return Template(code, tuple(bind_values(body, code)), expression)
+
+
+def own_result(pattern: Pattern, template: Template) -> str | None:
+    """Return what a pattern matches of its replacement whatever the holes take, None if that cannot be."""
+    again = find_matches(pattern, ast.Module(list(template.nodes), []))
+    return shown(ast.unparse(again[0].first)).splitlines()[0] if again else None
 
 
 def _name(node: ast.AST) -> str:

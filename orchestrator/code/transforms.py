@@ -7,6 +7,7 @@ colon), so a file that does not print back as it was is refused, never damaged.
 from __future__ import annotations
 
 import difflib
+import inspect
 import sys
 import types
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ class LoadedTransform:
     applied: Any = None
     origin: str = ""
     """The distribution that it comes from, in words; empty for a file of the workspace."""
+    about: str = ""
+    """The docstring of what holds the function: a module, or what an entry point names."""
 
 
 def load_transform(name: str, path: str, content: bytes) -> LoadedTransform:
@@ -56,7 +59,7 @@ def load_transform(name: str, path: str, content: bytes) -> LoadedTransform:
     if not (isinstance(params, type) and issubclass(params, BaseModel)) or not callable(function):
         message = "a transform file defines `class Params(BaseModel)` and `transform(module, params)`"
         raise Rejected(Diagnostic("E220", message, Place(path), help="See `docs/guide.md`, transforms."))
-    return LoadedTransform(name, path, params, function, namespace.get("applied"))
+    return LoadedTransform(name, path, params, function, namespace.get("applied"), about=inspect.getdoc(module) or "")
 
 
 def installed_transform(plugin: Plugin) -> LoadedTransform:
@@ -72,7 +75,8 @@ def installed_transform(plugin: Plugin) -> LoadedTransform:
     if not callable(function):
         raise Rejected(broken(plugin, "what its entry point names has no function `transform(module, params)`"))
     origin = f"{plugin.distribution} {plugin.version}, {plugin.target}"
-    return LoadedTransform(plugin.name, "", params, function, getattr(found, "applied", None), origin)
+    applied, about = getattr(found, "applied", None), inspect.getdoc(found) or ""
+    return LoadedTransform(plugin.name, "", params, function, applied, origin, about)
 
 
 def run_transform(edit: Transform, source: Source, path: str) -> Rewritten | None:

@@ -190,6 +190,12 @@ CODES: dict[str, Code] = {
         "Name a folder that `render` wrote.",
         (USAGE,),
     ),
+    "E129": Code(
+        "no file to look at",
+        "`match` was given a file that is neither on disk nor in the base tree, cannot be read, or is no Python.",
+        "Name a Python file, or one of the package as the tree calls it: its package root comes first.",
+        (USAGE,),
+    ),
     "E130": Code(
         "target path is not plain",
         "A path in the package is absolute, has `..` or `//`, or names a package root itself.",

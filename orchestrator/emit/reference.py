@@ -38,6 +38,10 @@ ABOUT_TYPES = (
     "A type in *italics* is Python code with holes. Where a key below `stages` takes a number, true or false, or "
     "text of a certain form, a reference such as `${params.x}` may stand instead."
 )
+ABOUT_CHECKS = (
+    "`check:` says which; the keys of each are below. A check of an [installed distribution](plugins.md) is called "
+    "`DISTRIBUTION.NAME`; `orchestrator explain DISTRIBUTION.NAME` prints its keys."
+)
 ABOUT_ERRORS = (
     "Every diagnostic has a code, the place it is about, what was found and what to do. The exit code is that of a "
     "run which ends with it, the usual one first. A check that cannot read what it looks at fails with the "
@@ -87,7 +91,7 @@ def reference(commands: Sequence[CommandHelp]) -> str:
     lines += ["## Edits", "", "`op:` says which; the keys of each:", ""]
     for name, edit in EDITS.items():
         lines += section(f"op: {name}", edit)
-    lines += ["## Checks", "", "`check:` says which; the keys of each:", ""]
+    lines += ["## Checks", "", ABOUT_CHECKS, ""]
     for name, check in CHECKS.items():
         lines += section(f"check: {name}", check)
     lines += _house_rules()
@@ -118,10 +122,9 @@ def errors() -> str:
     ]
     for family in FAMILIES:
         lines += [f"## {family.title}", ""]
-        for code, entry in CODES.items():
+        for code in CODES:
             if code.startswith(family.prefix):
-                exits = " or ".join(str(int(exit_code)) for exit_code in entry.exits)
-                lines += [f"### {code}: {entry.title}", "", f"{entry.meaning} {entry.advice} *Exit code {exits}.*", ""]
+                lines += code_section(code)
     lines += [
         "## The installer in the image",
         "",
@@ -134,18 +137,41 @@ def errors() -> str:
     return "\n".join(lines) + "\n"
 
 
+def code_section(code: str) -> list[str]:
+    """Return what is said about a code: its heading, what it means and what to do."""
+    entry = CODES[code]
+    exits = " or ".join(str(int(exit_code)) for exit_code in entry.exits)
+    return [f"### {code}: {entry.title}", "", f"{entry.meaning} {entry.advice} *Exit code {exits}.*", ""]
+
+
+def installer_row(code: str) -> str:
+    """Return what is said about a code of the installer in the image."""
+    entry = INSTALLER_CODES[code]
+    return f"### {code}\n\n{entry.meaning} {entry.advice}\n\n{ABOUT_INSTALLER}\n"
+
+
 def section(heading: str, model: type[BaseModel]) -> list[str]:
     """Return a model's heading, its docstring and a table of its keys."""
-    schema = draft7(model)
-    needed = schema.get("required", ())
     lines = [f"### {heading}", "", inspect.getdoc(model) or "", "", "| key | type | default | what |"]
     lines.append("| --- | --- | --- | --- |")
-    for key, field in schema["properties"].items():
-        if key in {"op", "check"}:
-            continue
-        default = "required" if key in needed else _default(field)
-        lines.append(f"| `{key}` | {type_of(field)} | {default} | {_escaped(description_of(field))} |")
-    return [*lines, ""]
+    rows = (f"| `{r['key']}` | {r['type']} | {r['default']} | {_escaped(r['what'])} |" for r in keys_of(model))
+    return [*lines, *rows, ""]
+
+
+def keys_of(model: type[BaseModel]) -> list[dict[str, str]]:
+    """Return a row for each key of a model: key, type, default (or `required`), what it is."""
+    schema = draft7(model)
+    needed = schema.get("required", ())
+    return [
+        {
+            "key": key,
+            "type": type_of(field),
+            "default": "required" if key in needed else _default(field),
+            "what": description_of(field),
+        }
+        for key, field in schema.get("properties", {}).items()
+        if key not in {"op", "check"}
+    ]
 
 
 def description_of(field: Mapping[str, Any]) -> str:
@@ -174,7 +200,7 @@ def type_of(field: Mapping[str, Any]) -> str:
 
 
 def _simple(field: Mapping[str, Any]) -> str:
-    kind = TYPES[field["type"]]
+    kind = TYPES.get(field.get("type", ""), "any value")
     if field.get("x-code"):
         return "*code*"
     if kind == "list":

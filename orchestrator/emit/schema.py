@@ -12,6 +12,8 @@ from orchestrator.engine.model import Pipeline
 from orchestrator.spec.target import Target
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pydantic import BaseModel
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
@@ -20,9 +22,12 @@ _TYPED = {"boolean", "integer", "number"}
 Schema = dict[str, Any]
 
 
-def pipeline_schema() -> Schema:
-    """Return the schema of `pipeline.yaml`. Below `stages`, `${params.x}` may stand for a value of any type."""
-    schema = draft7(Pipeline)
+def pipeline_schema(foreign: Mapping[str, type[BaseModel]] | None = None) -> Schema:
+    """Return the schema of `pipeline.yaml`. Below `stages`, `${params.x}` may stand for a value of any type.
+
+    `foreign` are the checks of installed distributions, by name; without it any such name with any keys is valid.
+    """
+    schema = _with_checks(draft7(Pipeline), foreign)
     definitions = {name: _with_references(definition) for name, definition in schema["definitions"].items()}
     definitions[REFERENCE] = {
         "description": "A value of the pipeline or the target.",
@@ -30,6 +35,57 @@ def pipeline_schema() -> Schema:
         "pattern": r"^\$\{[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_-]+)+\}$",
     }
     return {**schema, "definitions": dict(sorted(definitions.items()))}
+
+
+PLUGIN_CHECK: Schema = {
+    "description": "A check of an installed distribution, DISTRIBUTION.NAME.",
+    "type": "object",
+    "properties": {"check": {"type": "string", "pattern": r"^[a-z0-9]+(-[a-z0-9]+)*\.\w+$"}},
+    "required": ["check"],
+}
+
+
+def _with_checks(schema: Schema, foreign: Mapping[str, type[BaseModel]] | None) -> Schema:
+    """Let checks of installed distributions stand wherever a check may."""
+    if foreign is None:
+        more = {"PluginCheck": PLUGIN_CHECK}
+    else:
+        made = {name: _of_others(name, model) for name, model in foreign.items()}
+        for name, other in made.items():
+            other.pop("$schema")
+            schema["definitions"].update(
+                {f"{name}.{key}": _renamed(part, name) for key, part in other.pop("definitions", {}).items()}
+            )
+        more = {name: _renamed(other, name) for name, other in made.items()}
+    schema["definitions"] |= more
+    references = [{"$ref": f"#/definitions/{name}"} for name in more]
+    for definition in schema["definitions"].values():
+        for field in definition.get("properties", {}).values():
+            for part in (field, *field.get("anyOf", ())):
+                choices = part.get("items", {}).get("oneOf", []) if isinstance(part.get("items"), dict) else []
+                if {"$ref": "#/definitions/FileExists"} in choices:
+                    choices += references
+    return schema
+
+
+def _of_others(name: str, model: type[BaseModel]) -> Schema:
+    """Return the schema of a check of others; one that holds what has no schema may have any keys."""
+    try:
+        return draft7(model)
+    except Exception:  # noqa: BLE001 - whatever pydantic says of their types
+        return {"$schema": DIALECT, **PLUGIN_CHECK, "properties": {"check": {"const": name}}}
+
+
+def _renamed(node: Any, name: str) -> Any:  # noqa: ANN401 - any part of a schema
+    """Return a model's schema with its references led to the definitions that were renamed for it."""
+    if isinstance(node, list):
+        return [_renamed(item, name) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: value.replace("#/definitions/", f"#/definitions/{name}.") if key == "$ref" else _renamed(value, name)
+        for key, value in node.items()
+    }
 
 
 def target_schema() -> Schema:

@@ -82,6 +82,15 @@ def load(name: str, content: bytes, read: Read, choice: Choice | None = None) ->
     return Loaded(pipeline, target, values, document)
 
 
+def load_facts(name: str, content: bytes, read: Read, choice: Choice) -> tuple[Target, dict[str, Any]]:
+    """Return the target and the values of a pipeline whose stages may be anything; raise `Rejected` as `load` does."""
+    document = read_document(name, content)
+    if not isinstance(document.data, dict):
+        raise Rejected(Diagnostic("E103", "the document is not a mapping", document.place(())))
+    target = _target(document, read, choice.target)
+    return target, {f"params.{key}": value for key, value in _params(document, choice).items()} | target.values()
+
+
 def _params(document: Document, choice: Choice) -> dict[str, Any]:
     """Return the parameters: those of the document, those of the variant, those of the command line."""
     data = document.data

@@ -17,10 +17,9 @@ from orchestrator.checks.house.parses import fault_of_compiling
 from orchestrator.checks.serving.facts import Serving
 from orchestrator.checks.view import Facts
 from orchestrator.code.edits import Assign, Delete, Import, Insert, Replace, ScopedEdit, Transform
-from orchestrator.code.holes import shown
-from orchestrator.code.patterns import compile_pattern, find_matches
+from orchestrator.code.patterns import compile_pattern
 from orchestrator.code.source import Source, parse_python
-from orchestrator.code.template import compile_template
+from orchestrator.code.template import compile_template, own_result
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity, did_you_mean
 from orchestrator.core.digest import digest, digest_data
 from orchestrator.engine.graph import ancestors, order
@@ -470,10 +469,8 @@ def _loaded_transform(load: Callable[..., LoadedTransform], name: str, path: str
 
 def _not_its_own_result(pattern: Pattern, template: Template, place: Place) -> None:
     """Refuse a pattern that matches its replacement whatever the holes take (rule 3): that shows without a tree."""
-    written = ast.Module(list(template.nodes), [])
-    again = find_matches(pattern, written)
-    if again:
-        what = shown(ast.unparse(again[0].first)).splitlines()[0]
+    what = own_result(pattern, template)
+    if what is not None:
         help_ = "Make the pattern narrower than the replacement, so that it cannot match what it wrote."
         raise Rejected(Diagnostic("E406", f"the pattern matches its own result: {what}", place, help=help_))
 
