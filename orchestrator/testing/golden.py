@@ -1,4 +1,4 @@
-"""Golden stages: a folder a stage, with the tree that it meets in `before/` and what it makes of it in `after/`.
+"""Golden folders: one a stage, with the tree that it meets in `before/` and what it makes of it in `after/`.
 
 `after/` holds only what the stage writes itself: edited files and artefacts. A deployed file is its source,
 byte for byte, and is not kept twice. The trees are small modules of our own that have the shape of the real code.
