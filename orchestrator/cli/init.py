@@ -21,9 +21,11 @@ def command(
     """
     from orchestrator.cli.output import console, print_records
     from orchestrator.cli.steps import Stopped
-    from orchestrator.emit.starting import starter_files
+    from orchestrator.emit.starting import IGNORED, starter_files
 
     files = starter_files()
+    if (folder / IGNORED).exists():
+        del files[IGNORED]
     taken = [name for name in files if (folder / name).exists()]
     if taken:
         message = f"{folder / taken[0]} exists already"

@@ -9,9 +9,14 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 
+IGNORED = ".gitignore"
+"""Written unless the folder has one: a workspace may begin in a repository that exists."""
+_IGNORE = b"# What `orchestrator render` writes, and what stands beside it while it does.\n/build/\n/.build.*\n"
+
+
 def starter_files() -> dict[str, bytes]:
     """Return the starter's files by their path in the new workspace."""
-    return _below(files("orchestrator.emit") / "starter", "")
+    return {**_below(files("orchestrator.emit") / "starter", ""), IGNORED: _IGNORE}
 
 
 def _below(folder: Traversable, prefix: str) -> dict[str, bytes]:

@@ -29,7 +29,7 @@ from orchestrator.engine.lock import Pinned
 from orchestrator.engine.serving import serving_facts
 from orchestrator.engine.templates import compile_jinja
 from orchestrator.engine.wheels import PlannedWheel
-from orchestrator.origin.plugins import find_plugin, source_digest, suggestion
+from orchestrator.origin.plugins import find_plugin, load_plugin, source_digest, suggestion
 from orchestrator.spec.edits import AssignEdit, DeleteEdit, ImportEdit, InsertEdit, ReplaceEdit, TransformEdit
 from orchestrator.spec.pins import pin, wheel_name
 
@@ -278,7 +278,8 @@ class _Compiler:
 
         path = f"stages/{edit.use}.py" if "." not in edit.use else ""
         if edit.use not in self.transforms and not path:
-            self.transforms[edit.use] = installed_transform(self.plugin("transform", edit.use, place("use")))
+            plugin = self.plugin("transform", edit.use, place("use"))
+            self.transforms[edit.use] = _at(place, installed_transform)("use", plugin)
         elif edit.use not in self.transforms:
             content = self.transform_file(edit.use, path, place("use"))
             self.transforms[edit.use] = _loaded_transform(load_transform, edit.use, path, content)
@@ -306,6 +307,7 @@ class _Compiler:
         if plugin is None:
             message = f"no installed distribution brings a {kind} '{name}'"
             raise Rejected(Diagnostic("E221", message, place, help=suggestion(kind, name)))
+        load_plugin(plugin)  # what is wrong with it is told before what is wrong with its source
         self.plugins[f"{kind} {name}"] = Pinned(plugin.version, source_digest(plugin))
         return plugin
 

@@ -58,8 +58,10 @@ class GoldenCase:
         _check(self)
 
 
-def golden_cases(workspace: Path | str, golden: Path | str = "golden", variant: str | None = None) -> list[GoldenCase]:
-    """Return the cases of every golden folder: `golden/STAGE/before/…` and `golden/STAGE/after/…`.
+def golden_cases(
+    workspace: Path | str, golden: Path | str = "tests/golden", variant: str | None = None
+) -> list[GoldenCase]:
+    """Return the cases of every golden folder: `tests/golden/STAGE/before/…` and `tests/golden/STAGE/after/…`.
 
     `golden` is relative to the workspace. A file has only the shapes that it can have; a stage that edits nothing has
     none but its own. Raises `GoldenMismatch` where there is no such folder.

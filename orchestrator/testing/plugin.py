@@ -17,7 +17,7 @@ FIXTURE = "golden_case"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the two settings."""
     parser.addini("orchestrator_workspace", "the workspace whose golden stages are run", default=".")
-    parser.addini("orchestrator_golden", "where its golden folders are, relative to it", default="golden")
+    parser.addini("orchestrator_golden", "where its golden folders are, relative to it", default="tests/golden")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

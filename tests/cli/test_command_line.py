@@ -17,7 +17,9 @@ from tests.workspaces import HEAD, LIMIT_STAGE, ROOT, Ended, Workspace, faults, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMANDS = ("init", "validate", "plan", "diff", "render", "verify", "audit", "lock", "inspect", "sweep")
+COMMANDS = (
+    "init", "match", "validate", "plan", "diff", "render", "verify", "audit", "lock", "inspect", "sweep", "explain",
+)  # fmt: skip
 
 
 @pytest.fixture

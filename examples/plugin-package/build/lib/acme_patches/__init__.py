@@ -1,0 +1,1 @@
+"""A transform and a check for orchestrator."""
