@@ -89,7 +89,7 @@ def command_help() -> list[CommandHelp]:
 
 def _spelling(parameter: Any) -> str:  # noqa: ANN401 - a parameter of typer's own click
     if parameter.param_type_name == "argument":
-        return f"[{parameter.name.upper()}]"
+        return f"[{parameter.metavar or parameter.name.upper()}]"
     value = "" if parameter.is_flag else f" {parameter.metavar or parameter.name.upper()}"
     return f"{', '.join(sorted(parameter.opts, key=len))}{value}"
 
