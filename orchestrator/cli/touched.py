@@ -120,7 +120,11 @@ def _version(request: Request, read: Callable[[str], bytes | None], *, strict: b
             raise
         data = None
     data = data if isinstance(data, dict) else {}
-    return Version(data, _target(request.target or data.get("target"), read), _lock(read), read)
+    listed = data.get("targets") if request.target is None else ()
+    further = {
+        file: _target(file, read) for file in (listed if isinstance(listed, list) else ()) if isinstance(file, str)
+    }
+    return Version(data, _target(request.target or data.get("target"), read), _lock(read), read, further=further)
 
 
 def _target(path: object, read: Callable[[str], bytes | None]) -> Target | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
@@ -38,6 +38,13 @@ class Version:
     read: Callable[[str], bytes | None]
     real: Callable[[str], str] = lambda path: path
     """Path of the workspace → the one that it leads to by links."""
+    further: Mapping[str, Target | None] = field(default_factory=dict)
+    """The files of `targets:` → what they say, None where one cannot be read."""
+
+    def both(self, other: Version) -> list[tuple[Target | None, Target | None]]:
+        """Return each target as it is here and in another version, the first and the further ones."""
+        files = sorted({*self.further, *other.further})
+        return [(self.target, other.target), *((self.further.get(f), other.further.get(f)) for f in files)]
 
     def stages(self) -> dict[str, Mapping[str, Any]]:
         """Return the stages by id, in the order in which they stand."""
@@ -66,18 +73,21 @@ def changed_values(old: Version, new: Version) -> list[str]:
     before, after = table(old.document.get("variants")), table(new.document.get("variants"))
     for variant in differing(before, after):
         names |= {f"params.{key}" for key in differing(table(before.get(variant)), table(after.get(variant)))}
-    if old.target and new.target:
-        names |= set(differing(old.target.values(), new.target.values()))
-        names |= old.target.unknown() ^ new.target.unknown()
+    for one, two in old.both(new):
+        if one and two:
+            names |= set(differing(one.values(), two.values())) | (one.unknown() ^ two.unknown())
     return sorted(names)
 
 
 def changed_facts(old: Version, new: Version) -> list[str]:
-    """Return the keys of the target, figures aside, that differ."""
-    if old.target is None or new.target is None:
-        return [] if old.target is new.target else [WHOLE_TARGET]
-    found = differing(old.target.model_dump(), new.target.model_dump())
-    return [key for key in found if key not in _VALUES]
+    """Return the keys of the targets, figures aside, that differ in any of them."""
+    found: set[str] = set()
+    for one, two in old.both(new):
+        if one is None or two is None:
+            found |= set() if one is two else {WHOLE_TARGET}
+        else:
+            found |= {key for key in differing(one.model_dump(), two.model_dump()) if key not in _VALUES}
+    return sorted(found)
 
 
 def locked_links(lock: Lock | None) -> dict[str, set[tuple[str, ...]]]:

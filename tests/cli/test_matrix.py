@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -373,3 +374,18 @@ def test_each_target_can_be_locked_and_the_lock_holds_all(workspace: Workspace) 
     assert workspace.run("lock").code == ExitCode.OK
     assert workspace.run("lock", "--target", "crate.yaml").code == ExitCode.OK
     assert workspace.run("render", "--matrix", "--locked").code == ExitCode.OK
+
+
+def test_a_change_in_a_further_target_reaches_the_stages(workspace: Workspace) -> None:
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", *arguments], cwd=workspace.folder, check=True, capture_output=True)
+
+    git("init", "-q")
+    git("add", ".")
+    git("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "all")
+    assert workspace.run("plan", "--touched-by", "HEAD", "--fail-if-none").code == ExitCode.NO
+    workspace.write("crate.yaml", CRATE.replace("crate:2", "crate:3"))
+    ended = workspace.run("plan", "--touched-by", "HEAD", "--fail-if-none", "--json")
+    assert ended.code == ExitCode.OK
+    (whole,) = [record for record in ended.records() if record["event"] != "touched"]
+    assert whole["none"] is False
