@@ -311,6 +311,12 @@ def test_a_fault_of_the_program_is_reported_ready_to_send(
         ("lock", "--check"),
         ("audit", "build"),
         ("init", "new"),
+        ("explain", "E405"),
+        ("explain",),
+        ("match", "LIMIT", "../tree/pkg/a.py"),
+        ("match", "absent()", "../tree/pkg/a.py"),
+        ("plan", "--matrix"),
+        ("render", "--matrix"),
         ("audit", "nowhere"),
         ("validate", "--file", "x"),
         ("validate", "--no-such-option"),
@@ -399,6 +405,16 @@ def test_a_starter_validates_and_never_overwrites(tmp_path: Path) -> None:
     first = next(iter(starter_files()))
     assert faults(ended) == [f"E702 new/{first} exists already | Choose an empty folder."]
     assert ended.code == ExitCode.USAGE
+
+
+def test_a_starter_begins_in_a_repository_that_exists(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("mine\n")
+    (tmp_path / "README.md").write_text("mine\n")
+    assert run_cli("init", cwd=tmp_path).code == ExitCode.OK
+    assert (tmp_path / ".gitignore").read_text() == "mine\n"
+    assert run_cli("init", "new", cwd=tmp_path).code == ExitCode.OK
+    ignored = (tmp_path / "new" / ".gitignore").read_text().splitlines()
+    assert {"/build/", "/.build.*"} <= set(ignored)
 
 
 def test_a_starter_renders_on_a_tree(tmp_path: Path) -> None:

@@ -59,7 +59,15 @@ def test_a_cell_is_built_by_what_the_bake_file_says(
     arguments += [part for name, value in target["labels"].items() for part in ("--label", f"{name}={value}")]
     arguments += [part for name, value in target["args"].items() for part in ("--build-arg", f"{name}={value}")]
     buildah(
-        "bud", "--force-rm", "--format", "docker", "-f", str(context / target["dockerfile"]), *arguments, str(context)
+        "bud",
+        "--no-cache",
+        "--force-rm",
+        "--format",
+        "docker",
+        "-f",
+        str(context / target["dockerfile"]),
+        *arguments,
+        str(context),
     )
     image = f"localhost/orchestrator-tests/{target['tags'][0]}"
     labels = json.loads(buildah("inspect", "--type", "image", image).stdout)["Docker"]["config"]["Labels"]
