@@ -52,6 +52,22 @@ class Image(Model):
     ] = []
 
 
+class Compiler(Model):
+    """The compiler in the image for code of the device; a stage may have its sources compiled with it there."""
+
+    path: Annotated[str, Field(pattern=r"^/", description="absolute path of the compiler in the image")]
+    options: Annotated[
+        list[str], Field(description="what makes a shared library for the device of one source; `-o` is added")
+    ]
+    source: Annotated[str, Field(min_length=1, description="who says so")]
+
+
+class NoCompiler(Model):
+    """The image has no compiler for code of the device."""
+
+    absent: Annotated[str, Field(min_length=1, description="why, shown where a stage is skipped for it")]
+
+
 class SdistBase(Model):
     """One package of the base tree from a source distribution of the package index."""
 
@@ -128,6 +144,9 @@ class Target(Model):
         dict[str, Scalar], Field(description="expressions whose value is a fact here, such as a capability gate")
     ] = {}
     mounts: Annotated[list[str], Field(description="folders that exist only at run time")] = []
+    compiler: Annotated[
+        Compiler | NoCompiler | None, Field(description="the compiler in the image for device code, or why it has none")
+    ] = None
     device: Annotated[
         dict[str, Scalar | Figure], Field(description="name → figure; `${device.NAME}` refers to it")
     ] = {}

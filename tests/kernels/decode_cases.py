@@ -123,8 +123,8 @@ def a_cache_of_float32_has_pages_of_four(run: Implementation) -> None:
 def alibi_counts_from_the_last_token(run: Implementation) -> None:
     for length, count in itertools.product((1, 65, 300), (1, 2)):
         with run.split(count):
-            step = Step(queries(1, 8, 64, torch.float32), cached([length], dtype=torch.float32), slopes=slopes_of(8))
-            check(run, step)
+            dtype = run.dtypes[-1]
+            check(run, Step(queries(1, 8, 64, dtype), cached([length], dtype=dtype), slopes=slopes_of(8)))
 
 
 @case

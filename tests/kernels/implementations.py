@@ -6,6 +6,7 @@ The kernels are imported when they are asked, since Triton's interpreter has to 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -23,13 +24,14 @@ DECODE = {
     "torch": "kernels.paged_attention_v2_pytorch",
     "tiled torch": "kernels.paged_attention_pytorch",
     "triton": "kernels.paged_attention_v2_triton",
+    "compiled": "kernels.paged_attention_v2_compiled",
 }
 PREFILL = {"torch": "kernels.paged_attention_pytorch", "triton": "kernels.prefix_prefill"}
 
 
 @dataclass(frozen=True)
 class Implementation:
-    """One implementation on one device; Triton on the CPU is its interpreter."""
+    """One implementation on one device; Triton on the CPU is its interpreter, CUDA code there a host compiler's."""
 
     name: str
     device: str
@@ -37,6 +39,8 @@ class Implementation:
     @property
     def dtypes(self) -> tuple[torch.dtype, ...]:
         """Types that are right here: products of bfloat16 are garbage in the interpreter."""
+        if self.name == "compiled":
+            return (torch.float16, torch.bfloat16)
         interpreted = (self.name, self.device) == ("triton", "cpu")
         return (torch.float16, torch.float32) if interpreted else (torch.float16, torch.bfloat16, torch.float32)
 
@@ -125,7 +129,16 @@ class Implementation:
 
     @contextlib.contextmanager
     def split(self, count: int, **row: Any) -> Iterator[None]:  # noqa: ANN401 - any field of a row
-        """Let Triton split each sequence in `count` parts, with changes to the row; PyTorch has its own partitions."""
+        """Let Triton split each sequence in `count` parts, with changes to the row; PyTorch has its own partitions.
+
+        The compiled kernel splits at least so often: its parts have a largest size.
+        """
+        if self.name == "compiled":
+            compiled = importlib.import_module(DECODE[self.name])
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(compiled, "part_tokens", functools.partial(_part_tokens, compiled.MOST_PART, count))
+                yield
+            return
         if self.name != "triton":
             yield
             return
@@ -139,6 +152,12 @@ class Implementation:
             decode._plan.cache_clear()  # noqa: SLF001 - it remembers the splits
             yield
         decode._plan.cache_clear()  # noqa: SLF001 - the same
+
+
+def _part_tokens(most: int, count: int, rows: int, limit: int, page: int, multiprocessors: int) -> int:
+    """Return the whole pages that make `count` parts of the tokens, or more parts of at most `most` tokens."""
+    del rows, multiprocessors
+    return min(-(-limit // count // page), most // page) * page
 
 
 Case = Callable[[Implementation], None]
