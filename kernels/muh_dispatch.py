@@ -32,6 +32,9 @@ WARPGROUP_ROWS = 64
 HEAD_GROUPS = (LEAST_TILE, 32)
 """Rows of the query tile: a KV head's query heads padded to what `tl.dot` takes, and to twice that above 16."""
 
+MOST_VECTOR = 4
+"""Elements of one load of a reduction: CUB's vectors have no more."""
+
 FEW_HEADS = 8
 """Columns of the query tile where keys come by whole pages: from Triton 3.6 on a product takes as few."""
 
@@ -365,7 +368,7 @@ def bytes_bound_reduction(device: str, accumulator_bytes: int) -> ReduceConfig:
     """Return the reduction that keeps the same number of bytes in flight whatever its type.
 
     256 threads of 16 four-byte items are 16 KB a block. Narrower types get more items, up to twice as many; wider
-    ones fewer. The threads shrink, in whole warps, until the block's elements fit shared memory. Loads are 16 bytes.
+    ones fewer. The threads shrink, in whole warps, until the block's elements fit shared memory. Loads are 16 bytes, or four elements.
     """
     chip = lookup(DEVICES, device, "device")
     items = max(1, min(16 * 4 // accumulator_bytes, 32))
@@ -375,7 +378,7 @@ def bytes_bound_reduction(device: str, accumulator_bytes: int) -> ReduceConfig:
         accumulator_bytes=accumulator_bytes,
         threads=min(256, fitting),
         items=items,
-        vector=max(1, min(items, 16 // accumulator_bytes)),
+        vector=max(1, min(items, 16 // accumulator_bytes, MOST_VECTOR)),
         reason="16 KB in flight a block; three blocks fit 48 KB, which covers 56 GB/s times a latency of 0.8 us",
         evidence="derived, never run on the device",
     )

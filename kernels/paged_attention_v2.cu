@@ -40,6 +40,22 @@ struct alignas(16) Packed {
   unsigned short element[kVector];
 };
 
+// Shared memory is read 16 bytes at a time, or its reads outnumber the products.
+struct alignas(16) Quad {
+  float element[4];
+};
+
+__device__ void read_eight(const float* at, float (&values)[kVector]) {
+#pragma unroll
+  for (int part = 0; part < 2; ++part) {
+    const Quad quad = reinterpret_cast<const Quad*>(at)[part];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      values[4 * part + i] = quad.element[i];
+    }
+  }
+}
+
 struct Half {
   static __device__ float widened(unsigned short bits) {
 #ifdef MUH_ON_HOST
@@ -160,9 +176,11 @@ __device__ void score(const Call& call, const float* query, float* scores, const
       }
 #pragma unroll
       for (int head = 0; head < Heads; ++head) {
+        float factors[kVector];
+        read_eight(query + head * kHeadSize + dim, factors);
 #pragma unroll
         for (int i = 0; i < kVector; ++i) {
-          sum[head] += query[head * kHeadSize + dim + i] * wide[i];
+          sum[head] += factors[i] * wide[i];
         }
       }
     }
@@ -219,7 +237,7 @@ __device__ void weigh(const Call& call, const float* weights, float* scratch, co
           continue;
         }
         const unsigned short* at = values + table[page] * call.value_stride + share.chunk * kVector;
-        Packed packed[kRows];
+        Packed packed[kRows] = {};
 #pragma unroll
         for (int row = 0; row < kRows; ++row) {
           const int dim = base + row * share.step + share.dim;
@@ -227,18 +245,25 @@ __device__ void weigh(const Call& call, const float* weights, float* scratch, co
             packed[row] = *reinterpret_cast<const Packed*>(at + static_cast<long long>(dim) * call.page);
           }
         }
+        float wide[kRows][kVector];
 #pragma unroll
-        for (int i = 0; i < kVector; ++i) {
-          if (first + i < end) {  // what an unused slot holds may be NaN, which no weight of 0 takes away
+        for (int row = 0; row < kRows; ++row) {
+          const bool there = base + row * share.step + share.dim < call.head_size;
 #pragma unroll
-            for (int row = 0; row < kRows; ++row) {
-              if (base + row * share.step + share.dim < call.head_size) {
-                const float wide = Type::widened(packed[row].element[i]);
+          for (int i = 0; i < kVector; ++i) {
+            // What an unused slot holds may be NaN, which no weight of 0 takes away.
+            wide[row][i] = there && first + i < end ? Type::widened(packed[row].element[i]) : 0.0f;
+          }
+        }
 #pragma unroll
-                for (int head = 0; head < Heads; ++head) {
-                  sum[row][head] += weights[head * kPart + first - begin + i] * wide;
-                }
-              }
+        for (int head = 0; head < Heads; ++head) {
+          float factors[kVector];
+          read_eight(weights + head * kPart + first - begin, factors);
+#pragma unroll
+          for (int row = 0; row < kRows; ++row) {
+#pragma unroll
+            for (int i = 0; i < kVector; ++i) {
+              sum[row][head] += factors[i] * wide[row][i];
             }
           }
         }
@@ -271,8 +296,8 @@ __device__ void weigh(const Call& call, const float* weights, float* scratch, co
 
 template <class Type, int Heads>
 __global__ void __launch_bounds__(kThreads) attend(Call call) {
-  __shared__ float query[Heads * kHeadSize];
-  __shared__ float scores[Heads * kPart];
+  alignas(16) __shared__ float query[Heads * kHeadSize];
+  alignas(16) __shared__ float scores[Heads * kPart];
   __shared__ float scratch[Heads * kThreads];
   const int thread = static_cast<int>(threadIdx.x);
   const int seq = static_cast<int>(blockIdx.z);
@@ -306,10 +331,10 @@ __global__ void __launch_bounds__(kThreads) attend(Call call) {
   score<Type, Heads>(call, query, scores, table, kv_head, first_head, begin, end, length, top);
   reduce<Larger, Heads>(top, scratch);
   float total[Heads] = {};
-  for (int token = thread; token < end - begin; token += kThreads) {
+  for (int token = thread; token < (end - begin + kVector - 1) / kVector * kVector; token += kThreads) {
 #pragma unroll
     for (int head = 0; head < Heads; ++head) {
-      const float weight = exp2f(scores[head * kPart + token] - top[head]);
+      const float weight = token < end - begin ? exp2f(scores[head * kPart + token] - top[head]) : 0.0f;
       scores[head * kPart + token] = weight;
       total[head] += weight;
     }

@@ -11,7 +11,8 @@ inline constexpr int default_max_smem = 48 * 1024;
 inline constexpr int nominal_block_threads = 256;
 inline constexpr int nominal_items_per_thread = 16;
 inline constexpr int nominal_bytes = 4;
-inline constexpr int vector_bytes = 16;  // the widest load of a thread
+inline constexpr int vector_bytes = 16;    // the widest load of a thread
+inline constexpr int most_vector_items = 4;  // CUB's vectors have no more elements
 
 struct mem_bound {
   int items_per_thread;

@@ -18,7 +18,8 @@ struct reduce_policy {
 
 constexpr bool valid(reduce_policy policy, hardware hw) {
   return policy.smem_bytes() <= hw.max_shared_memory_per_block && policy.block_threads % hw.warp_threads == 0 &&
-         policy.items_per_vec_load >= 1 && policy.items_per_vec_load <= policy.items_per_thread &&
+         policy.items_per_vec_load >= 1 && policy.items_per_vec_load <= most_vector_items &&
+         policy.items_per_vec_load <= policy.items_per_thread &&
          policy.items_per_thread % policy.items_per_vec_load == 0;
 }
 
@@ -29,8 +30,8 @@ struct reduce_policy_selector {
   constexpr reduce_policy operator()(hardware hw) const {
     const mem_bound scaled = scale_mem_bound(nominal_block_threads, nominal_items_per_thread, accum_bytes,
                                              hw.max_shared_memory_per_block, hw.warp_threads);
-    return {accum_bytes, scaled.block_threads, scaled.items_per_thread,
-            at_least(at_most(scaled.items_per_thread, vector_bytes / accum_bytes), 1)};
+    const int vector = at_most(at_most(scaled.items_per_thread, vector_bytes / accum_bytes), most_vector_items);
+    return {accum_bytes, scaled.block_threads, scaled.items_per_thread, at_least(vector, 1)};
   }
 };
 

@@ -115,13 +115,12 @@ def test_a_captured_graph_follows_the_lengths_on_a_cuda_device(
     with torch.cuda.graph(graph):
         run(moved, out)
     there["lengths"].fill_(1)
+    there["block_tables"][2] = there["block_tables"][0]  # the sequence that had none has a first token now
     out.fill_(float("nan"))
     graph.replay()
-    lengths = torch.ones_like(pages.lengths)
-    pages.block_tables[2] = pages.block_tables[0]  # the sequence that had none has a first token now
-    short = [(keys[:1], values[:1]) for keys, values in zip(pages.keys, pages.values, strict=True)]
-    for row in (0, 1, 3):
-        one = dataclasses.replace(pages, lengths=lengths[:1], keys=[short[row][0]], values=[short[row][1]])
+    for row, owner in enumerate((0, 1, 0, 3)):
+        short = [pages.keys[owner][:1]], [pages.values[owner][:1]]
+        one = dataclasses.replace(pages, lengths=torch.ones(1, dtype=torch.int32), keys=short[0], values=short[1])
         assert_close(out[row : row + 1].cpu(), decode.expected(Step(step.query[row : row + 1], one)))
 
 
