@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from pydantic import Field, SerializeAsAny, WrapValidator
 
+from orchestrator.checks.compiler import CompilerNamed
 from orchestrator.checks.effective import EffectiveValue
 from orchestrator.checks.files import FileAbsent, FileExists, Sha256, TextCount, Unchanged
 from orchestrator.checks.plugins import by_name
@@ -49,7 +50,8 @@ _OwnCheck = Annotated[
     | ImportedBy
     | TileFits
     | TableFits
-    | RunConfigFits,
+    | RunConfigFits
+    | CompilerNamed,
     Field(discriminator="check"),
 ]
 

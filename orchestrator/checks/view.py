@@ -29,6 +29,10 @@ class Facts:
     mounts: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     serving: Serving = field(default_factory=Serving)
+    compiler: tuple[str, ...] = ()
+    """The command of the compiler for device code in the image, without its source; () where there is none."""
+    no_compiler: str = ""
+    """Why there is none, if the target says so."""
 
 
 class Sources:

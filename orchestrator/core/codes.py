@@ -368,6 +368,14 @@ CODES: dict[str, Code] = {
         "Name a deployed Python file, and define `live()` in it.",
         (INVALID,),
     ),
+    "E260": Code(
+        "nothing to compile with, or nothing to compile",
+        "A stage's `compile:` names a source that the stage does not deploy, writes a file that is written already, or "
+        "the target names no compiler and the stage does not ask for one.",
+        "Deploy the source in the same stage; name the compiler under `compiler:` of the target, or put "
+        "`{check: compiler_named}` into the stage's `when:` so that it is skipped without one.",
+        (INVALID,),
+    ),
     "E270": Code(
         "two cells of one name",
         "With `--matrix`: two targets have one name, a target is listed twice, a variant is called `default`, or two "

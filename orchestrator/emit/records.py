@@ -44,6 +44,7 @@ def stage_record(result: StageResult, final: Sequence[Judged] = ()) -> dict[str,
             for p, w in ((p, p.wheel) for p in result.planned.wheels if result.in_effect)
             if w is not None
         ],
+        **_compiles(result),
         "artefacts": sorted(result.artefacts),
         "definitions": [
             {"definition": str(link.definition), "before": link.before, "after": link.after} for link in result.links
@@ -59,6 +60,13 @@ def stage_record(result: StageResult, final: Sequence[Judged] = ()) -> dict[str,
         case Applied() | AlreadyApplied() | Failed():
             pass
     return record
+
+
+def _compiles(result: StageResult) -> dict[str, Any]:
+    """Return what is compiled in the image: no digest can be known before, the installer writes down what it got."""
+    found = result.planned.compiles if result.in_effect else ()
+    rows = [{"source": c.source, "to": c.to, "command": list(c.command), "sha256": None} for c in found]
+    return {"compiles": rows} if rows else {}
 
 
 def judged_record(judged: Judged) -> dict[str, Any]:

@@ -15,11 +15,35 @@ SourcePath = Annotated[str, Field(min_length=1, description="file of the workspa
 
 
 class Deploy(Model):
-    """A file that goes into the tree verbatim."""
+    """A file that goes into the tree: a source verbatim, or what a template makes of the values."""
 
-    source: SourcePath
+    source: Annotated[str | None, Field(min_length=1, description="file of the workspace")] = None
+    template: Annotated[
+        str | None,
+        Field(
+            min_length=1, description="instead of it: a jinja2 template, which has the parameters and the target's values"
+        ),
+    ] = None
     to: TargetPath
     replaces: Annotated[Because | None, Field(description="why an existing or edited file may be replaced")] = None
+
+    @model_validator(mode="after")
+    def _named_once(self) -> Self:
+        if (self.source is None) == (self.template is None):
+            raise ValueError("name the file by `source` or by `template`, one of them")
+        return self
+
+    @property
+    def file(self) -> str:
+        """The file of the workspace, source or template."""
+        return self.source or self.template or ""
+
+
+class Compile(Model):
+    """A source that the image's own compiler makes a file of when the patch set is installed."""
+
+    source: Annotated[TargetPath, Field(description="path in the tree of a file that this stage deploys")]
+    to: Annotated[TargetPath, Field(description="path in the tree of what the compiler writes")]
 
 
 class Wheel(Model):
@@ -103,7 +127,13 @@ class Stage(Model):
         list[AnyCheck] | None, Field(min_length=1, description="checks on the tree that reaches the stage")
     ] = None
     edits: Annotated[list[AnyEdit], Field(description="the changes, in order")] = []
-    deploy: Annotated[list[Deploy], Field(description="files that go into the tree verbatim")] = []
+    deploy: Annotated[
+        list[Deploy], Field(description="files that go into the tree, verbatim or made from a template")
+    ] = []
+    compile: Annotated[
+        list[Compile],
+        Field(description="deployed sources that the target's compiler is to compile in the image"),
+    ] = []
     wheels: Annotated[
         list[Wheel], Field(description="wheels to install first, by the image's own pip, without network")
     ] = []

@@ -10,6 +10,7 @@ from orchestrator.core.diagnostics import Diagnostic, errors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from orchestrator.checks.base import Check
     from orchestrator.checks.verdict import Verdict
     from orchestrator.code.scopes import Definition
     from orchestrator.code.sites import Site
@@ -33,9 +34,10 @@ class AlreadyApplied:
 
 @dataclass(frozen=True)
 class Skipped:
-    """The stage did not run, and why."""
+    """The stage did not run, and why; `when` says that a check of its `when:` is the reason."""
 
     reason: str
+    when: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,12 @@ class Judged:
     subject: str
     because: str
     verdict: Verdict
+
+
+def not_now(check: Check, verdict: Verdict) -> Skipped:
+    """Return the outcome of a stage whose `when:` has a check that does not hold: the check's own reason comes first."""
+    found = f"when: {check.check} {check.subject()}".rstrip() + f": {verdict.evidence}"
+    return Skipped(f"{check.because} ({found})" if check.because else found, when=True)
 
 
 @dataclass(frozen=True)

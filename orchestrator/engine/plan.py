@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from orchestrator.checks.compiler import CompilerNamed
+from orchestrator.checks.files import FileExists
 from orchestrator.checks.house.parses import fault_of_compiling
 from orchestrator.checks.serving.facts import Serving
 from orchestrator.checks.view import Facts
@@ -27,11 +29,12 @@ from orchestrator.engine.groups import chosen
 from orchestrator.engine.load import explained
 from orchestrator.engine.lock import Pinned
 from orchestrator.engine.serving import serving_facts
-from orchestrator.engine.templates import compile_jinja
+from orchestrator.engine.templates import compile_jinja, render_template
 from orchestrator.engine.wheels import PlannedWheel
 from orchestrator.origin.plugins import find_plugin, load_plugin, source_digest, suggestion
 from orchestrator.spec.edits import AssignEdit, DeleteEdit, ImportEdit, InsertEdit, ReplaceEdit, TransformEdit
 from orchestrator.spec.pins import pin, wheel_name
+from orchestrator.spec.target import Compiler, NoCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -74,6 +77,15 @@ class PlannedDeploy:
 
 
 @dataclass(frozen=True)
+class PlannedCompile:
+    """A source to compile in the image: paths of the tree, and the whole command but for source and output."""
+
+    source: str
+    to: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class PlannedRender:
     """A template to render into an artefact."""
 
@@ -95,6 +107,7 @@ class PlannedStage:
     place: Place
     digest: str
     wheels: tuple[PlannedWheel, ...] = ()
+    compiles: tuple[PlannedCompile, ...] = ()
 
     @property
     def id(self) -> str:
@@ -176,7 +189,15 @@ def facts_of(target: Target, values: Mapping[str, Any], serving: Serving | None 
         mounts=tuple(target.mounts),
         values=dict(values),
         serving=serving or Serving(),
+        compiler=compiler_of(target),
+        no_compiler=target.compiler.absent if isinstance(target.compiler, NoCompiler) else "",
     )
+
+
+def compiler_of(target: Target) -> tuple[str, ...]:
+    """Return the command of the compiler for device code in the image, () where the target names none."""
+    found = target.compiler
+    return (found.path, *found.options) if isinstance(found, Compiler) else ()
 
 
 class _Compiler:
@@ -197,17 +218,20 @@ class _Compiler:
         deploys = [self.deploy(index, i, stage) for i in range(len(stage.deploy))]
         renders = [self.render(index, i, stage) for i in range(len(stage.render))]
         wheels = [self.wheel(index, i, stage) for i in range(len(stage.wheels))]
+        compiles = [self.compile(index, i, stage) for i in range(len(stage.compile))]
         self.live(index, stage, deploys)
         self.patterns_of_checks(index, stage)
         unknown = self.loaded.target.unknown()
         self.found[here:] = [explained(d, unknown).in_stage(stage.id) for d in self.found[here:]]
-        files = [d.source for d in stage.deploy] + [r.template for r in stage.render]
+        files = [d.file for d in stage.deploy] + [r.template for r in stage.render]
         files += [e.source for e in edits if e and e.source]
+        fills = bool(stage.render) or any(d.template for d in stage.deploy)
         identity = {
             "stage": stage.model_dump(mode="json", by_alias=True),
-            "values": {k: v for k, v in self.loaded.values.items() if f"${{{k}}}" in _text_of(stage) or stage.render},
+            "values": {k: v for k, v in self.loaded.values.items() if f"${{{k}}}" in _text_of(stage) or fills},
             "files": {file: self.sources.get(file, "") for file in files},
             "before": before,
+            **({"compiler": compiler_of(self.loaded.target)} if stage.compile else {}),
         }
         plugins = self.plugins_of(index, stage)
         if plugins:
@@ -220,6 +244,7 @@ class _Compiler:
             self.loaded.place(index, "id"),
             digest_data(identity),
             tuple(w for w in wheels if w),
+            tuple(c for c in compiles if c),
         )
 
     def edit(self, stage: int, number: int, edit: AnyEdit) -> PlannedEdit | None:
@@ -326,16 +351,49 @@ class _Compiler:
 
     def deploy(self, stage: int, number: int, model: Stage) -> PlannedDeploy | None:
         deploy = model.deploy[number]
-        place = self.loaded.place(stage, "deploy", number, "source")
-        ok = self.target_path(deploy.to, self.loaded.place(stage, "deploy", number, "to"))
+        place = self.loaded.place(stage, "deploy", number, "source" if deploy.source else "template")
+        ok = self.target_path(deploy.to, self.loaded.place(stage, "deploy", number, "to"), _asked_for(model))
         try:
-            content = self.source(deploy.source, place)
+            content = self.source(deploy.file, place)
+            if deploy.template:
+                content = self.filled(deploy.template, content)
             python = facts_of(self.loaded.target, {}).python
-            tree = _python_source(deploy.source, content, python) if deploy.to.endswith(".py") else None
+            tree = _python_source(deploy.file, content, python) if deploy.to.endswith(".py") else None
         except Rejected as error:
             self.found.extend(d.at(place) for d in error.diagnostics)
             return None
-        return PlannedDeploy(deploy.source, deploy.to, content, deploy.replaces, place, tree) if ok else None
+        return PlannedDeploy(deploy.file, deploy.to, content, deploy.replaces, place, tree) if ok else None
+
+    def filled(self, path: str, content: bytes) -> bytes:
+        """Return what a template of a deployed file makes of the values; stages bring it nothing."""
+        try:
+            code = compile_jinja(path, content.decode("utf-8"))
+        except UnicodeDecodeError:
+            message = f"template '{path}' is not UTF-8"
+            raise Rejected(Diagnostic("E125", message, Place(path), help="Save it as UTF-8.")) from None
+        context = {**sections(self.loaded.values), "target": self.loaded.target.name}
+        return render_template(path, code, context, self.read_file).encode()
+
+    def compile(self, stage: int, number: int, model: Stage) -> PlannedCompile | None:
+        wanted = model.compile[number]
+        place = self.loaded.place(stage, "compile", number, "source")
+        deployed = [deploy.to for deploy in model.deploy]
+        command = compiler_of(self.loaded.target)
+        if not self.target_path(wanted.to, self.loaded.place(stage, "compile", number, "to")):
+            return None
+        if wanted.source not in deployed:
+            message = f"'{wanted.source}' is no file that this stage deploys"
+            help_ = did_you_mean(wanted.source, deployed)
+        elif wanted.to in deployed or [other.to for other in model.compile].count(wanted.to) > 1:
+            message = f"'{wanted.to}' is written twice by this stage"
+            help_ = "Let the compiler write a file of its own."
+        elif not command and not any(isinstance(check, CompilerNamed) for check in model.when or ()):
+            message = f"target '{self.loaded.target.name}' names no compiler for device code"
+            help_ = "Name it under `compiler:` of the target, or have the stage ask: `when: [{check: compiler_named}]`."
+        else:
+            return PlannedCompile(wanted.source, wanted.to, command)
+        self.found.append(Diagnostic("E260", message, place, help=help_))
+        return None
 
     def render(self, stage: int, number: int, model: Stage) -> PlannedRender | None:
         render = model.render[number]
@@ -396,8 +454,11 @@ class _Compiler:
         self.sources[path] = digest(content)
         return content
 
-    def target_path(self, path: str, place: Place) -> bool:
-        """Check that a path lies in one of the target's package roots and under no runtime mount."""
+    def target_path(self, path: str, place: Place, asked_for: frozenset[str] = frozenset()) -> bool:
+        """Check that a path lies in one of the target's package roots and under no runtime mount.
+
+        A root that the stage's own `when:` asks for may be missing: then the stage is skipped.
+        """
         pure = PurePosixPath(path)
         target = self.loaded.target
         mount = next((m for m in target.mounts if pure.is_absolute() and pure.is_relative_to(m)), None)
@@ -409,7 +470,7 @@ class _Compiler:
             message = f"target path {path!r} is not a plain path below a package root"
             help_ = f"Write it as {next(iter(target.roots))}/…, without `..`, `//` and a leading `/`."
             fault = Diagnostic("E130", message, place, help=help_)
-        elif root not in target.roots:
+        elif root not in target.roots and root not in asked_for:
             message = f"'{root}' is not a package root of target '{target.name}'"
             fault = Diagnostic("E131", message, place, help=did_you_mean(root, target.roots))
         elif len(pure.parts) == 1:
@@ -520,6 +581,20 @@ def _python_source(path: str, content: bytes, python: tuple[int, int]) -> ast.Mo
         place = Place(path, fault.lineno or 0, max(1, fault.offset or 1)) if fault.lineno else Place(path)
         raise Rejected(Diagnostic("E408", f"not valid Python: {fault.msg}", place, help="Mend the code at this place."))
     return tree
+
+
+def sections(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return dotted values as a template has them: section → name → value."""
+    found: dict[str, dict[str, Any]] = {"params": {}, "device": {}, "model": {}, "engine": {}}
+    for name, value in values.items():
+        section, _, key = name.partition(".")
+        found[section][key] = value
+    return found
+
+
+def _asked_for(stage: Stage) -> frozenset[str]:
+    """Return the package roots without which a `when:` of the stage does not hold."""
+    return frozenset(check.file.partition("/")[0] for check in stage.when or () if isinstance(check, FileExists))
 
 
 def _text_of(stage: Stage) -> str:

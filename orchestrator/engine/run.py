@@ -28,8 +28,10 @@ from orchestrator.engine.outcome import (
     Run,
     Skipped,
     StageResult,
+    not_now,
     outcome_name,
 )
+from orchestrator.engine.plan import sections
 from orchestrator.engine.rests import authors_after, rested_on, undeclared, would_have_written
 from orchestrator.engine.templates import render_template
 from orchestrator.engine.verdicts import Verdicts
@@ -127,10 +129,10 @@ class _Fold:
         if reason is not None:
             return StageResult(planned, Skipped(reason))
         gates = tuple(self.judged("when", planned.stage.when or (), self.view()))
-        closed = [j for j in gates if not j.verdict.holds]
+        closed = [pair for pair in zip(planned.stage.when or (), gates, strict=True) if not pair[1].verdict.holds]
         if closed:
-            reason = f"when: {closed[0].check} {closed[0].subject}: {closed[0].verdict.evidence}"
-            return StageResult(planned, Skipped(reason), judged=gates)
+            check, gate = closed[0]
+            return StageResult(planned, not_now(check, gate.verdict), judged=gates)
         ground = Ground(self.tree, self.installed, self.sources, self.chain, self.writers, self.targets)
         tried = attempt(planned, ground)
         if tried.faults:
@@ -233,10 +235,6 @@ class _Fold:
 
     def context(self, planned: PlannedStage) -> dict[str, Any]:
         """Return what a template may use: the values by section, and what stages in effect provide."""
-        sections: dict[str, Any] = {"params": {}, "device": {}, "model": {}, "engine": {}}
-        for name, value in self.plan.values.items():
-            section, _, key = name.partition(".")
-            sections[section][key] = value
         flags: dict[str, Any] = {}
         environment: dict[str, str] = {}
         for id_, provides in [
@@ -246,7 +244,7 @@ class _Fold:
             _merge("flag", flags, provides.flags, id_)
             _merge("environment variable", environment, provides.environment, id_)
         return {
-            **sections,
+            **sections(self.plan.values),
             "target": self.plan.target.name,
             "provided": {"flags": flags, "environment": environment},
         }

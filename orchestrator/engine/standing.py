@@ -27,7 +27,7 @@ from orchestrator.engine.likeness import (
     same_code,
     with_other_values,
 )
-from orchestrator.engine.outcome import Applied, Skipped
+from orchestrator.engine.outcome import Applied, Skipped, not_now
 from orchestrator.engine.states import Judgement, Part, Standing, State, together
 from orchestrator.engine.wheels import edited_files
 
@@ -96,14 +96,14 @@ class _Look:
         if need is not None:
             return f"needs '{need}', which is skipped"
         result = self.results.get(planned.id)
-        if result is not None and isinstance(result.outcome, Skipped) and result.outcome.reason.startswith("when:"):
+        if result is not None and isinstance(result.outcome, Skipped) and result.outcome.when:
             return result.outcome.reason
         if self.made is None:
             view = View(self.work, self.tree, self.plan.facts, sources=self.sources)
             for check in planned.stage.when or ():
                 verdict = check.judge(view)
                 if verdict.status is Status.FAILS:
-                    return f"when: {check.check} {check.subject()}: {verdict.evidence}"
+                    return not_now(check, verdict).reason
         return None
 
     def settled(self, found: dict[str, Standing]) -> dict[str, Standing]:

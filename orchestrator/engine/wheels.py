@@ -141,7 +141,13 @@ def brought_by(stage: PlannedStage) -> frozenset[str]:
 
 
 def edited_files(stages: Iterable[PlannedStage]) -> frozenset[str]:
-    """Return the files that stages edit or deploy."""
+    """Return the files that stages edit, deploy or have compiled."""
     return frozenset(
-        path for stage in stages for path in (*(e.edit.file for e in stage.edits), *(d.to for d in stage.deploys))
+        path
+        for stage in stages
+        for path in (
+            *(e.edit.file for e in stage.edits),
+            *(d.to for d in stage.deploys),
+            *(c.to for c in stage.compiles),
+        )
     )

@@ -132,7 +132,10 @@ def _section(  # noqa: PLR0913, PLR0917 - each is what one part of the section s
         claim=stage.claim or "",
         evidence=stage.evidence or "",
         edits=tuple(_edit(i, edit, result) for i, edit in enumerate(stage.edits, start=1)),
-        deploys=tuple((d.source, d.to, d.replaces or "") for d in stage.deploy),
+        deploys=(
+            *((d.file, d.to, d.replaces or "") for d in stage.deploy),
+            *((c.source, c.to, _COMPILED) for c in stage.compile),
+        ),
         wheels=tuple(_wheels(result)),
         artefacts=tuple(sorted(result.artefacts)),
         provides=tuple((name, "" if value is True else str(value)) for name, value in provides.items()),
@@ -143,6 +146,9 @@ def _section(  # noqa: PLR0913, PLR0917 - each is what one part of the section s
         patch=patch,
         digest=result.planned.digest,
     )
+
+
+_COMPILED = "compiled in the image, so its digest is known only there"
 
 
 def _fit(outcome: Outcome) -> OutcomeKind:
