@@ -47,9 +47,9 @@ def call_of(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, l
 
 def microseconds(function: Any, out: torch.Tensor, rest: list[Any], flush: torch.Tensor) -> float:  # noqa: ANN401 - any of the three
     """Return the median of some calls, each after the L2 cache was filled with something else."""
-    times = []
+    times: list[float] = []
     for _ in range(REPEATS):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         flush.zero_()
         begin.record()
         function(out, *rest)

@@ -368,7 +368,8 @@ def bytes_bound_reduction(device: str, accumulator_bytes: int) -> ReduceConfig:
     """Return the reduction that keeps the same number of bytes in flight whatever its type.
 
     256 threads of 16 four-byte items are 16 KB a block. Narrower types get more items, up to twice as many; wider
-    ones fewer. The threads shrink, in whole warps, until the block's elements fit shared memory. Loads are 16 bytes, or four elements.
+    ones fewer. The threads shrink, in whole warps, until the block's elements fit shared memory. Loads are 16 bytes, or
+    four elements.
     """
     chip = lookup(DEVICES, device, "device")
     items = max(1, min(16 * 4 // accumulator_bytes, 32))

@@ -92,9 +92,9 @@ def part_tokens(rows: int, limit: int, page: int, multiprocessors: int) -> int:
 
 
 def _is_dense_within_rows(tensor: torch.Tensor) -> bool:
-    """Return whether the elements of each page, or row, follow each other; the stride along an extent of 1 means nothing."""
+    """Return whether the elements of each page, or row, follow each other; a stride along an extent of 1 is nothing."""
     row = 1
-    for size, stride in zip(reversed(tensor.shape[1:]), reversed(tensor.stride()[1:])):  # noqa: B905 - Python 3.8
+    for size, stride in zip(reversed(tensor.shape[1:]), reversed(tensor.stride()[1:])):
         if size > 1 and stride != row:
             return False
         row *= size
@@ -121,10 +121,16 @@ def _refuse(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, kv_cach
     if heads % kv_heads:
         raise ValueError(f"{heads} query heads cannot be divided among {kv_heads} KV heads")
     if x != _VECTOR or head_size != chunks * x or not 0 < head_size <= _HEAD_SIZE:
-        raise NotImplementedError(f"head size {head_size}, keys {tuple(key.shape)}: not in the compiled PagedAttention V2")
+        raise NotImplementedError(
+            f"head size {head_size}, keys {tuple(key.shape)}: not in the compiled PagedAttention V2"
+        )
     if page % _VECTOR or not 0 < page <= MOST_PART:
         raise NotImplementedError(f"pages of {page} tokens are not in the compiled PagedAttention V2")
-    if not (_is_dense_within_rows(key) and _is_dense_within_rows(value)) or value.shape[1:] != (kv_heads, head_size, page):
+    if not (_is_dense_within_rows(key) and _is_dense_within_rows(value)) or value.shape[1:] != (
+        kv_heads,
+        head_size,
+        page,
+    ):
         raise NotImplementedError("a cache whose pages are not dense is not in the compiled PagedAttention V2")
     if (key.data_ptr() | value.data_ptr()) % 16 or (key.stride(0) | value.stride(0)) % _VECTOR:
         raise NotImplementedError("a cache that is not aligned to 16 bytes is not in the compiled PagedAttention V2")
@@ -221,7 +227,7 @@ def paged_attention_v2(  # noqa: PLR0917 - vLLM's signature
     strides = [t.stride(0) for t in (target, dense, tables, key_cache, value_cache)]
     bfloat16 = int(query.dtype is torch.bfloat16)
     sizes = (bfloat16, heads, kv_heads, head_size, page, limit, part, splits, seqs)
-    with torch.cuda.device_of(query):
+    with torch.cuda.device_of(query):  # type: ignore[no-untyped-call]  # torch's own
         stream = torch.cuda.current_stream(query.device).cuda_stream if query.is_cuda else None
         at = slopes.data_ptr() if slopes is not None else None
         code = found.function(*pointers, at, *strides, scale, *sizes, stream)

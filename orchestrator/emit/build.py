@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 from orchestrator.core.digest import digest
 from orchestrator.emit.audit import audit_lines
-from orchestrator.emit.manifest import Manifest, Step, WheelEntry
+from orchestrator.emit.manifest import BuildEntry, Manifest, Step, WheelEntry
 from orchestrator.emit.patches import patch_of
 from orchestrator.emit.report.gathering import report_of
 from orchestrator.emit.report.markdown import markdown_of
@@ -82,7 +82,7 @@ def manifest_of(run: Run) -> Manifest:
         tree = tree.with_files(result.after)
         live = result.planned.stage.live if result.in_effect else None
         word = outcome_name(result.outcome)
-        steps.append(Step(result.id, word, tree, _files(result), tuple(_wheels(result)), live))
+        steps.append(Step(result.id, word, tree, _files(result), tuple(_wheels(result)), live, tuple(_builds(result))))
     return Manifest.of(run.plan.name, target.image.python, target.roots, run.installed, steps)
 
 
@@ -93,6 +93,13 @@ def _wheels(result: StageResult) -> Iterator[WheelEntry]:
         if wheel is not None:
             roots = tuple(sorted(wheel.roots))
             yield WheelEntry(result.id, planned.key, wheel.version, wheel.file, wheel.sha256, planned.replaces, roots)
+
+
+def _builds(result: StageResult) -> Iterator[BuildEntry]:
+    """Yield what the installer has to compile for a stage that is in effect."""
+    for planned in result.planned.compiles if result.in_effect else ():
+        root, _, source = planned.source.partition("/")
+        yield BuildEntry(result.id, root, source, planned.to.partition("/")[2], planned.command)
 
 
 def _wheel_files(run: Run) -> dict[str, bytes]:

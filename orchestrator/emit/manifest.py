@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from orchestrator.core.digest import digest
 from orchestrator.emit import patchset
-from orchestrator.emit.patchset import FileEntry, Image, StageEntry, WheelEntry
+from orchestrator.emit.patchset import BuildEntry, FileEntry, Image, StageEntry, WheelEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["FileEntry", "Image", "Manifest", "StageEntry", "Step", "WheelEntry"]
+__all__ = ["BuildEntry", "FileEntry", "Image", "Manifest", "StageEntry", "Step", "WheelEntry"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Step:
 
     `files` are package paths; the stage's image of each is what `tree` holds. A stage that found its edits applied
     already names its files too, a stage that was skipped names none. Its wheels are installed before the first edit.
-    `live` is the one of its files that can be asked in the image what is in use, if it has one.
+    `live` is the one of its files that can be asked in the image what is in use, if it has one. `builds` are compiled
+    there once all files are written.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Step:
     files: frozenset[str]
     wheels: tuple[WheelEntry, ...] = ()
     live: str | None = None
+    builds: tuple[BuildEntry, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Manifest(patchset.Manifest):
             ),
             stages=tuple(StageEntry(step.id, step.outcome, tuple(sorted(step.files)), step.live) for step in done),
             wheels=tuple(wheel for step in done for wheel in step.wheels),
+            builds=tuple(build for step in done for build in step.builds),
         )
         faults = list(made.faults())
         if faults:

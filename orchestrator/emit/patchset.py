@@ -4,12 +4,13 @@ This one file is copied into the image as it is, beside `manifest.json`, `overla
 `wheels/`. It must run on whatever Python the image has, so: standard library only, Python 3.8 syntax, and it imports
 nothing of this project.
 
-    patchset.py install    install the wheels, check every original, write, check again, renew the bytecode
+    patchset.py install    install the wheels, check every original, write, compile, check again, renew the bytecode
     patchset.py verify     say per stage, wheel and file: applied, original, changed, missing; writes nothing
     patchset.py live       ask the modules that the patch set names for it which path each operation takes now
 
 Wheels are installed by the running interpreter's own pip, without network and dependencies, once all that can be
 known before is known to be right. pip undoes its own failures; what it has installed stays if something fails later.
+What is compiled cannot be known before: its digest is written to `installed.json`, and compared with that from then on.
 
 Exit codes: 0 fine; 1 refused, nothing changed, or for `live` a module does not answer; 2 usage; for `verify` and `live`
 also 4 not or only partly applied and 6 the manifest is damaged.
@@ -155,6 +156,35 @@ class WheelEntry:
 
 
 @dataclass(frozen=True)
+class BuildEntry:
+    """One file that the image's compiler makes: the stage, its source, itself (root and path), and the command.
+
+    The command lacks the source and `-o` with the output, which are added.
+    """
+
+    stage: str
+    root: str
+    source: str
+    to: str
+    command: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name that reports use: the root's name, then the path below it."""
+        return f"{self.root}/{self.to}"
+
+    def record(self) -> dict[str, Any]:
+        """Return the plain data of this entry."""
+        return {
+            "stage": self.stage,
+            "root": self.root,
+            "source": self.source,
+            "to": self.to,
+            "command": list(self.command),
+        }
+
+
+@dataclass(frozen=True)
 class Manifest:
     """All that the installer knows. `roots` gives for each package the spellings of its folder in the image."""
 
@@ -164,6 +194,7 @@ class Manifest:
     files: tuple[FileEntry, ...]
     stages: tuple[StageEntry, ...]
     wheels: tuple[WheelEntry, ...] = ()
+    builds: tuple[BuildEntry, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """Return the plain data that the digest of the patch set is taken of."""
@@ -185,6 +216,7 @@ class Manifest:
             ],
             "stages": [stage.record() for stage in self.stages],
             "wheels": [wheel.record() for wheel in self.wheels],
+            "builds": [build.record() for build in self.builds],
         }
 
     @property
@@ -199,6 +231,7 @@ class Manifest:
         yield from _file_faults(self)
         yield from _stage_faults(self)
         yield from _wheel_faults(self)
+        yield from _build_faults(self)
 
 
 def _root_faults(manifest: Manifest) -> Iterator[str]:
@@ -250,6 +283,20 @@ def _wheel_faults(manifest: Manifest) -> Iterator[str]:
         yield "a wheel is listed twice"
 
 
+def _build_faults(manifest: Manifest) -> Iterator[str]:
+    sources = {(image.stage, entry.name) for entry in manifest.files for image in entry.images}
+    taken = [entry.name for entry in manifest.files] + [build.name for build in manifest.builds]
+    for build in manifest.builds:
+        if any(part in {"", ".", ".."} for part in build.to.split("/")) or "\0" in build.to:
+            yield f"{build.name} is not a plain path below its root"
+        if (build.stage, f"{build.root}/{build.source}") not in sources:
+            yield f"{build.name} is made of a file that its stage does not write"
+        if taken.count(build.name) > 1:
+            yield f"{build.name} is written twice"
+        if not build.command or not build.command[0].startswith("/"):
+            yield f"{build.name} needs the absolute path of a compiler"
+
+
 def _text(value: Any) -> str:  # noqa: ANN401 - checks what JSON gave
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a string")
@@ -299,6 +346,16 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
                     roots=tuple(map(_text, item["roots"])),
                 )
                 for item in data["wheels"]
+            ),
+            builds=tuple(
+                BuildEntry(
+                    stage=_text(item["stage"]),
+                    root=_text(item["root"]),
+                    source=_text(item["source"]),
+                    to=_text(item["to"]),
+                    command=tuple(map(_text, item["command"])),
+                )
+                for item in data["builds"]
             ),
         )
         digest = manifest.patchset
@@ -647,6 +704,113 @@ def _to_come(manifest: Manifest, pending: Sequence[WheelFinding], prefix: str) -
     return findings, problems
 
 
+# ---------------------------------------------------------------------------------------------- compiling
+
+
+@dataclass(frozen=True)
+class BuildFinding:
+    """One file that is compiled here, in one root: what it is now, and its digest if it is there."""
+
+    entry: BuildEntry
+    root: Root
+    real: Path
+    state: str  # applied, original (it may be compiled), changed, unsafe or unreadable
+    sha256: str = ""
+    why: str = ""
+
+
+def judge_builds(manifest: Manifest, roots: Sequence[Root], known: Mapping[str, str]) -> list[BuildFinding]:
+    """Look at every file that is compiled here; `known` is real path → the digest that an install wrote down."""
+    return [_judge_build(b, root, known) for root in roots for b in manifest.builds if b.root == root.name]
+
+
+def _judge_build(entry: BuildEntry, root: Root, known: Mapping[str, str]) -> BuildFinding:
+    named = root.real / entry.to
+    real = Path(os.path.realpath(str(named)))
+    if root.real not in real.parents:
+        return BuildFinding(entry, root, named, "unsafe", why=f"leads out of the root, to {real}")
+    try:
+        sha256 = sha256_of(real)
+    except FileNotFoundError:
+        if os.path.lexists(str(named)):
+            return BuildFinding(entry, root, named, "unsafe", why="is a link to nothing")
+        gone = str(real) in known
+        return BuildFinding(entry, root, real, "original", why="was compiled and is gone" if gone else "")
+    except OSError as error:
+        return BuildFinding(entry, root, real, "unreadable", why=_reason(error))
+    if known.get(str(real)) == sha256:
+        return BuildFinding(entry, root, real, "applied", sha256)
+    was = f"what was compiled here has {known[str(real)]}" if str(real) in known else "nothing was compiled here"
+    return BuildFinding(entry, root, real, "changed", sha256, f"has sha256 {sha256}, {was}")
+
+
+def _known_builds(manifest: Manifest, manifest_path: Path) -> dict[str, str]:
+    """Return real path → digest of what an install of this very patch set compiled."""
+    try:
+        data = json.loads(manifest_path.with_name("installed.json").read_text("utf-8"))
+        if data["patchset"] != manifest.patchset:
+            return {}
+        return {_text(item["real"]): _text(item["sha256"]) for item in data["builds"]}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _build_refusals(findings: Iterable[BuildFinding]) -> Iterator[Problem]:
+    todo = "start from the image that the patch set was made for"
+    for finding in findings:
+        if finding.state not in {"applied", "original"}:
+            yield Problem("BUILD", str(finding.real), finding.why, todo)
+        elif finding.state == "original" and not Path(finding.entry.command[0]).is_file():
+            what = "is not in this image"
+            yield Problem("BUILD", finding.entry.command[0], what, "correct `compiler:` of the target")
+
+
+def _compiler(finding: BuildFinding) -> Callable[[Path], None]:
+    """Return what has a source compiled, which is in place by then; raises Refused with what the compiler says."""
+    entry = finding.entry
+    source = finding.root.real / entry.source
+    like = _like(finding.real)
+
+    def write(new: Path) -> None:
+        todo = f"correct `compiler:` of the target, or switch stage {entry.stage} off"
+        try:
+            told = subprocess.run(  # noqa: S603 - the target's compiler, and a source whose digest was checked
+                [*entry.command, str(source), "-o", str(new)],
+                cwd=str(source.parent),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+        except OSError as error:
+            raise Refused([Problem("BUILD", entry.command[0], _reason(error), todo)]) from error
+        if told.returncode != 0 or not new.is_file():
+            sys.stderr.write(told.stdout)
+            ended = f"ended with status {told.returncode}" if told.returncode else f"made no {finding.real.name}"
+            what = f"{entry.command[0]} {ended}: {_last_line(told.stdout)}"
+            raise Refused([Problem("BUILD", str(source), what, todo)])
+        _own(new, *like)
+
+    return write
+
+
+def _build(change: Change, findings: Sequence[BuildFinding]) -> tuple[list[str], dict[str, str]]:
+    """Compile what is not there yet; return what was done, and real path → digest of all that was compiled."""
+    done = []
+    digests = {}
+    for finding in findings:
+        digests[str(finding.real)] = finding.sha256
+        if finding.state == "original":
+            change.make_folders(finding.real.parent)
+            new = change.prepare(finding.real, _compiler(finding))
+            digests[str(finding.real)] = sha256_of(new)
+            change.swap(new, finding.real)
+            done.append(f"compiled {finding.real}, sha256 {digests[str(finding.real)]}")
+    return done, digests
+
+
 # ---------------------------------------------------------------------------------------------- writing
 
 
@@ -865,18 +1029,22 @@ def install(manifest_path: Path, prefix: str) -> list[str]:
     later = {root for wheel in pending for root in wheel.entry.roots}
     roots, findings, refused = _looked_at(manifest, prefix, later)
     to_come, unlike = _to_come(manifest, pending, prefix)
-    problems += [*refused, *unlike, *refusals([*findings, *to_come])]
+    known = _known_builds(manifest, manifest_path)
+    builds = judge_builds(manifest, roots, known)
+    problems += [*refused, *unlike, *refusals([*findings, *to_come]), *_build_refusals(builds)]
     if problems:
         raise Refused(dict.fromkeys(problems))
     done = install_wheels(pending, folder)
     if done:
         roots, findings, refused = _looked_at(manifest, prefix, set())
-        problems = [*refused, *refusals(findings)]
+        builds = judge_builds(manifest, roots, known)
+        problems = [*refused, *refusals(findings), *_build_refusals(builds)]
         if problems:
             stays = Problem("WHEEL", str(folder), _stays(done)[2:], "correct the target's package roots")
             raise Refused([*dict.fromkeys(problems), stays])
     once = {finding.real: finding for finding in findings if finding.entry.before != finding.entry.after}
-    done += _carry_out(manifest, roots, contents, list(once.values()), manifest_path)
+    made = {build.real: build for build in builds}
+    done += _carry_out(manifest, roots, contents, list(once.values()), manifest_path, list(made.values()))
     state = "applied" if done else "already applied, nothing written"
     return [*done, f"patch set {manifest.patchset} ({manifest.name}): {state}"]
 
@@ -890,17 +1058,20 @@ def _looked_at(manifest: Manifest, prefix: str, later: set[str]) -> tuple[list[R
     return roots, findings, [*absent, *_bytecode_problems(findings)]
 
 
-def _carry_out(
+def _carry_out(  # noqa: PLR0913, PLR0917 - all that an install has found out
     manifest: Manifest,
     roots: Sequence[Root],
     contents: Mapping[str, bytes],
     findings: Sequence[Finding],
     manifest_path: Path,
+    builds: Sequence[BuildFinding],
 ) -> list[str]:
     change = Change()
     try:
         done = _apply(change, findings, contents)
-        done += _leave_record(change, _installed(manifest, roots, findings), manifest_path)
+        compiled, digests = _build(change, builds)
+        done += compiled
+        done += _leave_record(change, _installed(manifest, roots, findings, digests), manifest_path)
         _check_again(manifest, roots)
     except OSError as error:
         raise Refused([_write_problem(error), *change.undo()]) from error
@@ -955,7 +1126,9 @@ def _leave_record(change: Change, content: bytes, manifest_path: Path) -> list[s
     return [f"wrote {target}"]
 
 
-def _installed(manifest: Manifest, roots: Sequence[Root], findings: Iterable[Finding]) -> bytes:
+def _installed(
+    manifest: Manifest, roots: Sequence[Root], findings: Iterable[Finding], compiled: Mapping[str, str]
+) -> bytes:
     record = {
         "version": VERSION,
         "name": manifest.name,
@@ -967,6 +1140,7 @@ def _installed(manifest: Manifest, roots: Sequence[Root], findings: Iterable[Fin
         ],
         "files": sorted(str(finding.real) for finding in findings),
         "wheels": [{"name": w.name, "version": w.version, "sha256": w.sha256} for w in manifest.wheels],
+        "builds": [{"real": real, "sha256": sha256} for real, sha256 in sorted(compiled.items())],
     }
     return (json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
@@ -1007,14 +1181,16 @@ def verify(manifest_path: Path, prefix: str) -> dict[str, Any]:
     absent = {problem.path for problem in missing}
     wheels, damaged = judge_wheels(manifest, manifest_path.parent / "wheels", prefix)
     missing += damaged
+    builds = judge_builds(manifest, roots, _known_builds(manifest, manifest_path))
+    states = {f.state for f in findings} | {w.state for w in wheels} | {b.state for b in builds}
     return {
         "version": VERSION,
         "name": manifest.name,
         "patchset": manifest.patchset,
-        "ok": not missing and {f.state for f in findings} | {w.state for w in wheels} <= {"applied"},
+        "ok": not missing and states <= {"applied"},
         "roots": [{"root": r.name, "real": str(r.real), "spellings": [str(p) for p in r.spellings]} for r in roots],
         "problems": [str(problem) for problem in missing],
-        "stages": [_stage_report(stage, findings, wheels, absent) for stage in manifest.stages],
+        "stages": [_stage_report(stage, findings, [*wheels, *builds], absent) for stage in manifest.stages],
         "wheels": [
             {
                 "name": w.entry.name,
@@ -1024,6 +1200,10 @@ def verify(manifest_path: Path, prefix: str) -> dict[str, Any]:
                 "why": w.why,
             }
             for w in wheels
+        ],
+        "builds": [
+            {"name": b.entry.name, "real": str(b.real), "state": b.state, "sha256": b.sha256, "why": b.why}
+            for b in builds
         ],
         "files": [
             {"name": f.entry.name, "real": str(f.real), "state": f.state, "why": f.why, "through": _through(f)}
@@ -1039,7 +1219,10 @@ def _through(finding: Finding) -> str | None:
 
 
 def _stage_report(
-    stage: StageEntry, findings: Sequence[Finding], wheels: Sequence[WheelFinding], absent: set[str]
+    stage: StageEntry,
+    findings: Sequence[Finding],
+    others: Sequence[WheelFinding | BuildFinding],
+    absent: set[str],
 ) -> dict[str, Any]:
     files = [
         {"name": finding.entry.name, "real": str(finding.real), "state": _stage_state(stage.id, finding)}
@@ -1047,7 +1230,7 @@ def _stage_report(
         if finding.entry.name in stage.files
     ]
     states = {item["state"] for item in files}
-    states |= {wheel.state for wheel in wheels if wheel.entry.stage == stage.id}
+    states |= {other.state for other in others if other.entry.stage == stage.id}
     if any(name.split("/")[0] in absent for name in stage.files):
         states.add("missing")
     return {"id": stage.id, "outcome": stage.outcome, "state": _together(states), "files": files}
@@ -1083,6 +1266,9 @@ def table(report: Mapping[str, Any]) -> list[str]:
         what = item["why"] or f"is {item['installed'] or 'not installed'}, to become {item['version']}"
         done = f"is {item['version']}, as the wheel has it" if item["state"] == "applied" else what
         lines.append(f"{item['state']:<10} wheel {item['name']}: {done}")
+    for item in report["builds"]:
+        what = f"compiled here, sha256 {item['sha256']}" if item["state"] == "applied" else item["why"]
+        lines.append(f"{item['state']:<10} {item['real']}: {what or 'is not compiled yet'}")
     for item in report["files"]:
         if item["state"] != "applied":
             why = item["why"] or f"has the stages up to {item['through'] or 'none'}"

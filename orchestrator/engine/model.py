@@ -21,7 +21,8 @@ class Deploy(Model):
     template: Annotated[
         str | None,
         Field(
-            min_length=1, description="instead of it: a jinja2 template, which has the parameters and the target's values"
+            min_length=1,
+            description="instead of it: a jinja2 template, which has the parameters and the target's values",
         ),
     ] = None
     to: TargetPath

@@ -78,7 +78,7 @@ class Judged:
 
 
 def not_now(check: Check, verdict: Verdict) -> Skipped:
-    """Return the outcome of a stage whose `when:` has a check that does not hold: the check's own reason comes first."""
+    """Return the outcome of a stage whose `when:` has a check that does not hold: its own reason comes first."""
     found = f"when: {check.check} {check.subject()}".rstrip() + f": {verdict.evidence}"
     return Skipped(f"{check.because} ({found})" if check.because else found, when=True)
 

@@ -384,6 +384,9 @@ class _Compiler:
         if wanted.source not in deployed:
             message = f"'{wanted.source}' is no file that this stage deploys"
             help_ = did_you_mean(wanted.source, deployed)
+        elif wanted.to.partition("/")[0] != wanted.source.partition("/")[0]:
+            message = f"'{wanted.to}' lies in another package root than its source"
+            help_ = "Let the compiler write beside the source, or below it."
         elif wanted.to in deployed or [other.to for other in model.compile].count(wanted.to) > 1:
             message = f"'{wanted.to}' is written twice by this stage"
             help_ = "Let the compiler write a file of its own."

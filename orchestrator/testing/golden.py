@@ -1,7 +1,8 @@
 """Golden folders: one a stage, with the tree that it meets in `before/` and what it makes of it in `after/`.
 
-`after/` holds only what the stage writes itself: edited files and artefacts. A deployed file is its source,
-byte for byte, and is not kept twice. The trees are small modules of our own that have the shape of the real code.
+`after/` holds only what the stage writes itself: edited files, artefacts, and what it makes from templates. A deployed
+file is its source, byte for byte, and is not kept twice. The trees are small modules of our own that have the shape of
+the real code.
 """
 
 from __future__ import annotations
@@ -69,14 +70,21 @@ def apply_again(plan: Plan, golden: Golden, first: Run, tree: Tree | None = None
 
 def made(done: Run) -> dict[str, bytes]:
     """Return what a run wrote: changed files and artefacts. Of deployed files only those that are not their source."""
-    deployed = {d.to: d.content for result in done.results for d in result.planned.deploys}
+    deployed = _verbatim(done)
     changed = {path: done.tree[path] for path in done.tree.changed_since(done.base)}
     return {path: raw for path, raw in changed.items() if deployed.get(path) != raw} | dict(done.artefacts)
 
 
 def deployed_files(done: Run) -> set[str]:
     """Return the paths of which the tree had nothing, or something else, and now has the source byte for byte."""
-    sources = {d.to: d.content for result in done.results for d in result.planned.deploys}
+    sources = _verbatim(done)
     return {
         path for path, content in sources.items() if done.base.get(path) != content and done.tree.get(path) == content
     }
+
+
+def _verbatim(done: Run) -> dict[str, bytes]:
+    """Return path → content of the files that stages deploy as they are."""
+    filled = {d.to for result in done.results for d in result.planned.stage.deploy if d.template}
+    deploys = (d for result in done.results for d in result.planned.deploys)
+    return {d.to: d.content for d in deploys if d.to not in filled}

@@ -608,7 +608,7 @@ def mount() -> Iterator[Callable[..., None]]:
 
 @needs_root
 def test_a_full_disk_leaves_the_original(python: str, tmp_path: Path, mount: Callable[..., None]) -> None:
-    mount("-t", "tmpfs", "-o", "size=96k", "tmpfs", str(tmp_path))
+    mount("-t", "tmpfs", "-o", "size=128k", "tmpfs", str(tmp_path))
     scene = build(python, tmp_path)
     free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_bsize
     (tmp_path / "ballast").write_bytes(b"\0" * (free - 8192))

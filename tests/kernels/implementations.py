@@ -154,9 +154,9 @@ class Implementation:
         decode._plan.cache_clear()  # noqa: SLF001 - the same
 
 
-def _part_tokens(most: int, count: int, rows: int, limit: int, page: int, multiprocessors: int) -> int:
+def _part_tokens(most: int, count: int, *given: int) -> int:
     """Return the whole pages that make `count` parts of the tokens, or more parts of at most `most` tokens."""
-    del rows, multiprocessors
+    _rows, limit, page, _multiprocessors = given
     return min(-(-limit // count // page), most // page) * page
 
 

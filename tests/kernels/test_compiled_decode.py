@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -87,17 +88,17 @@ def test_it_gives_the_dense_answer_in_every_case_on_a_cuda_device(
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("other", ["torch", "triton"])
-@pytest.mark.parametrize(("heads", "kv_heads", "head_size"), [(32, 8, 128), (16, 2, 256), (4, 1, 256)])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(32, 8, 128), (16, 2, 256), (4, 1, 256)], ids=str)
 def test_it_agrees_with_the_other_implementations_on_a_cuda_device(
-    other: str, heads: int, kv_heads: int, head_size: int, dtype: torch.dtype, device_library: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    other: str, shape: tuple[int, int, int], device_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(compiled.VARIABLE, str(device_library))
-    pages = cached([8192, 1000, 17], kv_heads=kv_heads, head_size=head_size, dtype=dtype)
-    step = Step(queries(3, heads, head_size, dtype), pages)
-    ours, theirs = (Implementation(name, "cuda").decode(step) for name in ("compiled", other))
-    assert_close(ours, theirs.double())
+    heads, kv_heads, head_size = shape
+    for dtype in (torch.float16, torch.bfloat16):
+        pages = cached([8192, 1000, 17], kv_heads=kv_heads, head_size=head_size, dtype=dtype)
+        step = Step(queries(3, heads, head_size, dtype), pages)
+        ours, theirs = (Implementation(name, "cuda").decode(step) for name in ("compiled", other))
+        assert_close(ours, theirs.double())
 
 
 @pytest.mark.gpu
@@ -187,7 +188,7 @@ def refused(step: Step, text: str) -> None:
     assert (out == 7.0).all()
 
 
-def changed(step: Step, **what: torch.Tensor) -> Step:
+def changed(step: Step, **what: Any) -> Step:  # noqa: ANN401 - any field of the cache
     return dataclasses.replace(step, cached=dataclasses.replace(step.cached, **what))
 
 
@@ -243,7 +244,8 @@ def test_a_library_that_is_missing_or_another_is_refused_and_pytorch_takes_over(
 
 def test_a_library_with_another_interface_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "other.cpp"
-    source.write_text('extern "C" { int muh_paged_attention_v2_version() { return 2; } int muh_paged_attention_v2() { return 0; } }')
+    names = ("muh_paged_attention_v2_version", "muh_paged_attention_v2")
+    source.write_text("".join(f'extern "C" int {name}() {{ return 2; }}\n' for name in names))
     headers.compiled(["g++", "-shared", "-fPIC", source, "-o", tmp_path / "other.so"])
     monkeypatch.setenv(compiled.VARIABLE, str(tmp_path / "other.so"))
     refused(Step(queries(1, 4, 64, HALF), cached([20])), "version 2")
@@ -266,12 +268,24 @@ def test_a_part_is_whole_pages_within_the_library_s_bounds_and_short_only_for_wa
 
 
 def test_a_device_whose_warps_are_not_in_its_blocks_does_not_compile(tmp_path: Path) -> None:
-    for figures, said in (
+    cases: tuple[tuple[dict[str, object], str], ...] = (
         ({"warp_size": 96}, "a block is whole warps"),
         ({"shared_memory_per_block_bytes": 16_384}, "shared memory does not fit"),
-    ):
+    )
+    for figures, said in cases:
         folder = headers.lay(tmp_path / said, "bi100", figures)
-        command = ["g++", "-std=c++17", "-fsyntax-only", "-I", folder, "-include", HOST, "-x", "c++", SOURCE]
+        command: list[str | Path] = [
+            "g++",
+            "-std=c++17",
+            "-fsyntax-only",
+            "-I",
+            folder,
+            "-include",
+            HOST,
+            "-x",
+            "c++",
+            SOURCE,
+        ]
         done = headers.run(command)
         assert done.returncode != 0
         assert said in done.stderr

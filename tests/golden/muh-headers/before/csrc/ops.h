@@ -1,0 +1,3 @@
+#pragma once
+
+void paged_attention_v1();
