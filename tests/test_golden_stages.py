@@ -58,7 +58,7 @@ def test_every_stage_has_its_golden_folder() -> None:
     assert {planned.id for planned in plan().stages if not planned.wheels} == set(STAGES)
 
 
-@pytest.mark.parametrize("case", golden_cases(GOLDEN.parents[1], "tests/golden"), ids=str)
+@pytest.mark.parametrize("case", golden_cases(GOLDEN.parents[1], "tests/golden", targets=TARGETS), ids=str)
 def test_a_stage_makes_what_its_folder_says_whatever_the_shape_of_the_file(case: GoldenCase) -> None:
     case.check()
 

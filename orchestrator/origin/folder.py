@@ -13,6 +13,9 @@ from orchestrator.origin.base import DEFAULT_LIMITS, Base, Harvest, Limits, show
 if TYPE_CHECKING:
     from pathlib import Path
 
+SOURCES = (".py", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp")
+"""Endings of files by which a folder is known as one of sources: a package root need not be a package of Python."""
+
 
 def read_folder(path: Path, root: str, limits: Limits = DEFAULT_LIMITS) -> tuple[Base, tuple[Diagnostic, ...]]:
     """Read a package folder into a tree `root/...`, byte for byte.
@@ -44,8 +47,11 @@ def _refuse_what_is_no_package(path: Path, root: str) -> None:
     nested = [n for n in (name, f"src/{name}", f"{path.name}/{name}") if (path / n / "__init__.py").is_file()]
     if nested:
         message, help_ = f"this folder holds the package `{name}` but is not it", f"did you mean '{path / nested[0]}'?"
-    elif not any(n.endswith(".py") for n in names):
-        message, help_ = "no Python file lies in this folder", f"Name the folder of the package `{name}` itself."
+    elif not any(n.endswith(SOURCES) for n in names):
+        message, help_ = (
+            "no Python file lies in this folder, and no other source",
+            f"Name the folder of the package `{name}` itself.",
+        )
     else:
         return
     raise Rejected(Diagnostic("E307", message, place, help=help_))

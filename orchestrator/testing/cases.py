@@ -43,6 +43,7 @@ class GoldenCase:
     folder: Path
     shape: str = AS_WRITTEN
     variant: str | None = None
+    target: str | None = None
 
     @property
     def stage(self) -> str:
@@ -59,11 +60,15 @@ class GoldenCase:
 
 
 def golden_cases(
-    workspace: Path | str, golden: Path | str = "tests/golden", variant: str | None = None
+    workspace: Path | str,
+    golden: Path | str = "tests/golden",
+    variant: str | None = None,
+    targets: Mapping[str, str] | None = None,
 ) -> list[GoldenCase]:
     """Return the cases of every golden folder: `tests/golden/STAGE/before/…` and `tests/golden/STAGE/after/…`.
 
-    `golden` is relative to the workspace. A file has only the shapes that it can have; a stage that edits nothing has
+    `golden` is relative to the workspace. `targets` is stage → target file, for stages that the pipeline's own target
+    skips. A file has only the shapes that it can have; a stage that edits nothing has
     none but its own. Raises `GoldenMismatch` where there is no such folder.
     """
     root = Path(workspace).resolve()
@@ -74,7 +79,8 @@ def golden_cases(
     for folder in sorted(path for path in top.iterdir() if path.is_dir()):
         names = [AS_WRITTEN, AGAIN]
         names += [shape.name for shape in SHAPES if _varied(read_golden(folder), shape) is not None]
-        found += [GoldenCase(root, folder, name, variant) for name in names]
+        target = (targets or {}).get(folder.name)
+        found += [GoldenCase(root, folder, name, variant, target) for name in names]
     return found
 
 
@@ -88,9 +94,9 @@ def _varied(golden: Golden, shape: Shape) -> Golden | None:
 
 
 @cache
-def _plan(workspace: Path, variant: str | None) -> Plan:
+def _plan(workspace: Path, variant: str | None, target: str | None) -> Plan:
     try:
-        return make_plan_for(Request(workspace, variant=variant, command="test"))
+        return make_plan_for(Request(workspace, variant=variant, target=target, command="test"))
     except Stopped as stopped:
         raise GoldenMismatch(f"the workspace {workspace} is not valid\n{_told(stopped.diagnostics)}") from None
 
@@ -102,7 +108,7 @@ def _told(found: tuple[Diagnostic, ...], run: Run | None = None, plan: Plan | No
 
 def _check(case: GoldenCase) -> None:
     __tracebackhide__ = True
-    plan = _plan(case.workspace, case.variant)
+    plan = _plan(case.workspace, case.variant, case.target)
     ids = [planned.id for planned in plan.stages]
     if case.stage not in ids:
         near = did_you_mean(case.stage, ids)

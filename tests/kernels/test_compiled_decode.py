@@ -274,18 +274,7 @@ def test_a_device_whose_warps_are_not_in_its_blocks_does_not_compile(tmp_path: P
     )
     for figures, said in cases:
         folder = headers.lay(tmp_path / said, "bi100", figures)
-        command: list[str | Path] = [
-            "g++",
-            "-std=c++17",
-            "-fsyntax-only",
-            "-I",
-            folder,
-            "-include",
-            HOST,
-            "-x",
-            "c++",
-            SOURCE,
-        ]
-        done = headers.run(command)
+        flags: list[str | Path] = ["-std=c++17", "-fsyntax-only", "-I", folder, "-include", HOST, "-x", "c++"]
+        done = headers.run(["g++", *flags, SOURCE])
         assert done.returncode != 0
         assert said in done.stderr

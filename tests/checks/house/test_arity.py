@@ -327,6 +327,8 @@ def test_a_member_that_becomes_a_value_hides_what_it_came_from_and_one_that_goes
     before, after = f"{FAMILY}    def f(self): ...\n", f"{FAMILY}    {member}\n"
     found = changed(judged, before, after, caller="from pkg.ops import B\nB().f()\n")
     assert [finding.code for finding in found] == ([] if fits else ["E507"])
+
+
 INDIRECT = {
     "partial": "import functools\nfrom pkg.ops import op\nf = functools.partial(op, {0}, {1}, {2})\n",
     "partial by name": "from functools import partial\nfrom pkg.ops import op\nf = partial(op, c={2})\n",
