@@ -22,10 +22,11 @@ MODULES = {
     "triton": "kernels.paged_attention_v2_triton",
     "pytorch": "kernels.paged_attention_v2_pytorch",
 }
+TOKENS = 8192
 SHAPES = [
     (heads, kv_heads, head_size, seqs, tokens)
     for heads, kv_heads, head_size in ((32, 8, 128), (16, 2, 256), (4, 1, 256))
-    for seqs, tokens in ((1, 8192), (1, 32_768), (8, 8192))
+    for seqs, tokens in ((1, TOKENS), (1, 4 * TOKENS), (8, TOKENS))
 ]
 PAGE = 16
 REPEATS = 15

@@ -48,10 +48,8 @@ def _refuse_what_is_no_package(path: Path, root: str) -> None:
     if nested:
         message, help_ = f"this folder holds the package `{name}` but is not it", f"did you mean '{path / nested[0]}'?"
     elif not any(n.endswith(SOURCES) for n in names):
-        message, help_ = (
-            "no Python file lies in this folder, and no other source",
-            f"Name the folder of the package `{name}` itself.",
-        )
+        message = "no Python file lies in this folder, and no other source"
+        help_ = f"Name the folder of the package `{name}` itself."
     else:
         return
     raise Rejected(Diagnostic("E307", message, place, help=help_))

@@ -18,7 +18,7 @@ NAMES = {
     *("file_exists", "file_absent", "sha256", "parses", "symbol_exists", "symbol_absent", "signature_equals"),
     *("assignment_equals", "import_resolves", "match_count", "text_count", "value_equals", "value_contains"),
     *("unchanged", "read_by", "called_by", "imported_by", "tile_fits", "table_fits", "run_config"),
-    "effective_value",
+    *("effective_value", "compiler_named"),
 }
 
 

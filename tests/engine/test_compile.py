@@ -103,8 +103,7 @@ def test_a_second_run_on_what_was_installed_changes_nothing(tmp_path: Path) -> N
     [
         ("source: pkg/k.cu, to: pkg/k.so", "source: pkg/other.cu, to: pkg/k.so", "no file that this stage deploys"),
         ("source: pkg/k.cu, to: pkg/k.so", "source: pkg/k.cu, to: pkg/sizes.h", "written twice"),
-        ("{source: pkg/k.cu, to: pkg/k.so}", "{source: pkg/k.cu, to: pkg/k.so}\n      - {source: pkg/k.cu, to: pkg/k.so}",
-         "written twice"),
+        ("compile:\n", "compile:\n      - {source: pkg/sizes.h, to: pkg/k.so}\n", "written twice"),
         ("/usr/bin/nvcc", "", "names no compiler"),
     ],
 )  # fmt: skip

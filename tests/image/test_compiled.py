@@ -63,13 +63,25 @@ def base(base_image: BaseImage) -> str:
     return base_image(BASE)
 
 
+@pytest.fixture(scope="module")
+def working(buildah: Buildah, base: str) -> str:
+    """A base image whose compiler works."""
+    return with_compiler(buildah, base, WORKS)
+
+
+@pytest.fixture
+def context(working: str, python_version: str, rendered: Callable[..., bytes], tmp_path: Path) -> Path:
+    """The build folder for that image."""
+    return lay(tmp_path, working, python_version, rendered)
+
+
 def test_a_source_is_compiled_in_the_image_and_its_digest_is_kept_there(
-    buildah: Buildah, base: str, python_version: str, rendered: Callable[..., bytes], looked_at: Snapshot, tmp_path: Path
-) -> None:  # fmt: skip
-    image = with_compiler(buildah, base, WORKS)
+    buildah: Buildah, working: str, context: Path, looked_at: Snapshot
+) -> None:
+    image = working
     with buildah.container(image) as (_, root):
         before = looked_at(root)
-    built, _ = buildah.build(lay(tmp_path, image, python_version, rendered))
+    built, _ = buildah.build(context)
     with buildah.container(built) as (container, root):
         after = looked_at(root)
         made = (root / REAL / "vllm/kernel.so").read_bytes()

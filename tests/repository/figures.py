@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 # Below this a number is everyone's: a number of heads, a head size. So are the powers of two up to the second.
 DISTINCTIVE = 4096
 COMMON_POWER = 8192
-# Figures that are everyone's number too: registers of a multiprocessor.
-EVERYONES = frozenset({65536})
+# Figures that are everyone's number too: registers of a multiprocessor, a disputed number of bytes in flight.
+EVERYONES = frozenset({65536, 16384})
 # Measured or derived, and in no target: blocks of KV cache, tokens that fit, bandwidth of one SM.
 FURTHER = (5507, 16878, 19259, 67512, 88112, 56 * 10**9)
 

@@ -27,7 +27,9 @@ LONG = {
     "orchestrator/engine/plan.py": "compiles each part of a stage, side by side",
     "orchestrator/engine/run.py": "the fold over the stages, with the state between two of them",
 }
-TEXT = re.compile(r"\.(py|md|yaml|toml|json|j2|txt|typed|lock|svg)$|(^|/)(Makefile|LICENSE|run|\.gitignore)$")
+TEXT = re.compile(
+    r"\.(py|md|yaml|toml|json|j2|cu|cuh|cpp|h|txt|typed|lock|svg)$|(^|/)(Makefile|LICENSE|run|\.gitignore)$"
+)
 # A machine of whoever wrote it; a file may speak of a home folder in a test of its own.
 PRIVATE = re.compile(r"(?<![\w.])(/home/\w|/Users/\w|/root/\w|/work/\w|/tmp/w\b|[A-Z]:\\Users)")
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
