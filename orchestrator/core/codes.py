@@ -1071,6 +1071,10 @@ INSTALLER_CODES: dict[str, InstallerCode] = {
         "A wheel, or the version that is installed in its place, is not the expected one.",
         "Render again and copy the folder whole, or correct `replaces:` of the stage.",
     ),
+    "BUILD": InstallerCode(
+        "A source cannot be compiled: no compiler, or it fails, or another file stands in the result's place.",
+        "Read what the compiler says; correct `compiler:` of the target, or switch the stage off.",
+    ),
     "NOPIP": InstallerCode("The interpreter has no pip to install a wheel with.", "Install pip in an image between."),
     "OVERLAY": InstallerCode("A file of the overlay is missing or damaged.", "Render again and copy the folder whole."),
     "COMPILE": InstallerCode("A written file does not compile.", "Correct the stage that writes it."),

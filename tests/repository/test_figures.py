@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 # Facts, documents, expected values; the replica, whose code is the vendor's, figures and all; and the model's published
 # configuration, which is deployed as it is (tests/behaviour/test_qwen3_5_config.py holds it against the target). The
-# table of kernel configurations runs where no target is (tests/kernels/test_muh_dispatch.py holds it against them). What
-# CCCL assumes that any device gives a block is no device's figure, though it is the same number.
+# table of kernel configurations runs where no target is (tests/kernels/test_muh_dispatch.py holds it against them). And
+# what CCCL assumes that any device gives a block, which is no device's figure, though it is the same number.
 ELSEWHERE = (
     *("targets/", "docs/", "tests/", "examples/", "modules/qwen3_5/", "kernels/muh_dispatch.py"),
     "templates/muh/common.cuh",
