@@ -34,6 +34,8 @@ MIN_BODY = 200
 _TIMES, _TIMES_NAMESAKE = 2, 10
 """A file that is so many times as long as another is no copy of it, and need not be read."""
 FOLDERS = ("kernels", "stages", "templates")
+_KEPT = re.compile(r"(?:\.(?:bak|backup|old|orig|save|copy|\d{1,8})|~)+$", re.IGNORECASE)
+"""What people and editors put behind the name of a file that they keep: `k.py.bak`, `k.py~`."""
 _FINE = re.compile(
     r"(^|/)(__init__\.py|py\.typed|conftest\.py|(README|LICEN[CS]E|NOTICE)[^/]*|[^/]*\.md|\.[^/]*)$", re.IGNORECASE
 )
@@ -128,7 +130,8 @@ def _copies(left: Sequence[str], claims: Claims, folder: Folder) -> Iterator[tup
 
 def _twin(path: str, folder: Folder, sources: Sequence[tuple[Claim, Body]]) -> tuple[Claim, float] | None:
     """Return the source that a file is a copy of, and how like it is; None where it is none."""
-    name, ending = posixpath.basename(path), posixpath.splitext(path)[1]
+    plain = _KEPT.sub("", path)
+    name, ending = posixpath.basename(plain), posixpath.splitext(plain)[1]
     near = []
     for claim, body in sources:
         namesake = name in {posixpath.basename(claim.source), posixpath.basename(claim.to)} and name != "__init__.py"

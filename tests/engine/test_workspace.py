@@ -81,6 +81,9 @@ def test_the_other_commands_refuse_a_copy_too_and_write_nothing(workspace: Works
         ("copy/whatever.py", BODY[: len(BODY) // 2], False),
         ("copy/whatever.txt", BODY, False),
         ("copy/attn.py", BODY[: len(BODY) * 2 // 3], True),  # the same name, so a likeness of half is enough
+        ("copy/attn.py.bak", BODY, True),  # still a copy under the names that editors and people keep one
+        ("copy/attn.py~", BODY, True),
+        ("copy/attn.py.old.2", BODY, True),
         ("copy/attn.py", "print('another program')\n", False),
         ("tests/ops/attn.py", BODY, False),
         ("examples/ops/attn.py", BODY, False),
