@@ -597,13 +597,15 @@ CODES: dict[str, Code] = {
     ),
     "E502": Code(
         "import does not resolve",
-        "House rule: an import of a touched file names something that is neither in the tree nor in the inventory.",
-        "Deploy the module, correct the import, or enter the package in the target.",
+        "House rule: an import of a touched file, a statement or a call of `import_module`, names something that is "
+        "neither in the tree nor in the inventory. Or a touched file lost a name that another one still uses.",
+        "Deploy the module, correct the import, keep the name, or enter the package in the target.",
         (FAILED,),
     ),
     "E503": Code(
         "name bound nowhere",
-        "House rule: a touched file reads a name that nothing binds.",
+        "House rule: a touched file reads a name that nothing binds, or takes one from a module of the tree that does "
+        "not bind it.",
         "Import or define it.",
         (FAILED,),
     ),
@@ -615,7 +617,7 @@ CODES: dict[str, Code] = {
     ),
     "E505": Code(
         "target under a runtime mount",
-        "House rule: what is written there is hidden when the container starts.",
+        "House rule: what is written there, by a stage or by a wheel, is hidden when the container starts.",
         "Do it when the container starts, not in the image.",
         (INVALID, FAILED),
     ),
@@ -666,7 +668,8 @@ CODES: dict[str, Code] = {
     ),
     "E515": Code(
         "rests on a stage that it does not need",
-        "An edit matches code that only an earlier stage writes, and its stage does not need that one.",
+        "An edit matches code that only an earlier stage writes, or a transform does nothing without it, and its stage "
+        "does not need that one.",
         "Add the stage to `needs`.",
         (FAILED,),
     ),
@@ -889,13 +892,13 @@ CODES: dict[str, Code] = {
     ),
     "E832": Code(
         "marker that proves nothing",
-        "A text is taken for a sign that the patch is in, and the original has it too.",
+        "A text, or that a file is there, is taken for a sign that the patch is in, and the original has it too.",
         "Ask for text that only the patched file has, or compare digests.",
         (FAILED,),
     ),
     "E833": Code(
         "copy over an earlier patch",
-        "A whole file is copied over one that an earlier step has changed.",
+        "A whole file is copied, written or linked over one that an earlier step has changed.",
         "Copy first and edit afterwards, or bring both into one file.",
         (FAILED,),
     ),
@@ -1006,7 +1009,8 @@ CODES: dict[str, Code] = {
     ),
     "W813": Code(
         "a package's `__init__.py` is patched",
-        "What is added there runs before all that is in the package, and is easily overlooked.",
+        "What is added there runs before all that is in the package, and is easily overlooked. The same holds for what "
+        "runs at every start of Python: `sitecustomize.py`, `usercustomize.py`, path files.",
         "Patch the module that is meant.",
         (OK,),
     ),

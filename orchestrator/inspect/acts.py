@@ -25,7 +25,7 @@ from orchestrator.inspect.paths import is_known, joined, package_key
 from orchestrator.inspect.scripts import run_python, run_shell
 from orchestrator.inspect.session import SedEdit
 from orchestrator.inspect.weights import is_python_path, weight_of
-from orchestrator.inspect.world import Edit, Fetch, Install, Presence, Verified
+from orchestrator.inspect.world import Edit, Fetch, Install, Presence, Put, Verified
 
 if TYPE_CHECKING:
     from orchestrator.core.diagnostics import Place
@@ -210,7 +210,12 @@ class Acts:
             if base == "tar" and (archive := _archive(arguments)):
                 need(self.machine, archive, place, quiet=True)
             at = next((words[i + 1] for i, word in enumerate(words[:-1]) if word in {"-C", "--directory", "-d"}), "")
-            image.opaque.add(self.path(at) if at else self.machine.state.cwd)
+            folder = self.path(at) if at else self.machine.state.cwd
+            image.opaque.add(folder)
+            patched = any(isinstance(e, Edit | Put) and e.path.startswith(f"{folder}/") for e in image.events)
+            if patched and base in {"unzip", "tar"} and package_key(f"{folder}/x"):
+                what = "an archive is unpacked over a package that was patched, and what it holds is not known here"
+                self.session.note(what, place, "Unpack it first and patch afterwards.")
 
     def _write(self, base: str, arguments: tuple[str, ...], operands: list[str], place: Place) -> None:
         """Follow what makes a file, or a whole one out of an old one."""

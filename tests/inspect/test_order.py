@@ -52,6 +52,17 @@ def test_a_copy_over_an_earlier_patch_is_found(lines: tuple[str, ...]) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "line", [f"tar -xf /w/x.tar -C {SITE}", f"unzip -o /w/x.zip -d {SITE}/pkg", f"cd {SITE} && tar xf /w/x.tar"]
+)
+def test_an_archive_over_a_patch_is_said_to_be_unknown(line: str) -> None:
+    files = {**FILES, "x.tar": "", "x.zip": ""}
+    for lines, notes in ((("RUN python3 edit.py", f"RUN {line}"), 1), ((f"RUN {line}", "RUN python3 edit.py"), 0)):
+        files["Dockerfile"] = f"{PINNED}WORKDIR /w\nCOPY . /w\n" + "".join(f"{each}\n" for each in lines)
+        found = [d for d in inspected(files) if d.code == "W890" and "archive" in d.message]
+        assert len(found) == notes
+
+
 APART = {
     "edit after the copy": (f"RUN cp a.py {SITE}/pkg/x/a.py", "RUN python3 edit.py"),
     "another file": ("RUN python3 edit.py", f"RUN cp a.py {SITE}/pkg/y/a.py"),
