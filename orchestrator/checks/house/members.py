@@ -12,7 +12,7 @@ from orchestrator.checks.house.expressions import guard_of
 from orchestrator.checks.house.names import Names
 from orchestrator.checks.house.things import Module, Spot
 from orchestrator.checks.house.world import InTree, World
-from orchestrator.code.imports import imports_in
+from orchestrator.code.imports import imports_in, module_names
 from orchestrator.core.diagnostics import Diagnostic, Rejected, Severity, did_you_mean
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ def judge_members(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]
     """Yield one finding for each `module.name` whose module of the tree has no such name."""
     judge = _Judge(world)
     for path in sorted(touched):
-        change = changes_of(path, world.view) if judge.may_matter(path) else None
+        holders = judge.holders(path)
+        change = changes_of(path, world.view) if holders else None
         if change is not None:
-            yield from judge.of_file(change)
+            yield from judge.of_file(change, holders)
 
 
 class _Judge:
@@ -42,22 +43,30 @@ class _Judge:
         self.names = Names.of_world(world)
         self.base = World(dataclasses.replace(world.view, tree=world.view.base))
 
-    def may_matter(self, path: str) -> bool:
-        """Tell whether a file imports a module of the tree as a module."""
+    def holders(self, path: str) -> frozenset[str]:
+        """Return the names by which a file may have a module of the tree: imported ones, and other names of those."""
         source = self.world.view.source(path) if path.endswith(".py") else None
         try:
             entries = imports_in(source) if source is not None else ()
+            inside = (e for e in entries if str(e.module).partition(".")[0] in self.world.roots)
+            found = {
+                e.binds for e in inside if e.name is None or isinstance(self.world.find(f"{e.module}.{e.name}"), InTree)
+            }
+            for name, several in module_names(source).bindings.items() if source is not None and found else ():
+                if any(b.value is not None and _root(b.value) in found for b in several):
+                    found.add(name)
         except Rejected:
-            return False  # rule E501 has said so
-        inside = (e for e in entries if str(e.module).partition(".")[0] in self.world.roots)
-        return any(e.name is None or isinstance(self.world.find(f"{e.module}.{e.name}"), InTree) for e in inside)
+            return frozenset()  # rule E501 has said so
+        return frozenset(found)
 
-    def of_file(self, change: Changes) -> Iterator[Diagnostic]:
+    def of_file(self, change: Changes, holders: frozenset[str]) -> Iterator[Diagnostic]:
         """Yield the findings on one file."""
         source = change.source
         told: set[tuple[int, str]] = set()
         for node, statement, scopes in change.accesses:
             if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+                continue
+            if _root(node) not in holders:
                 continue
             module = self.lacking(node, Spot(source, scopes))
             if module is None:
@@ -91,6 +100,10 @@ class _Judge:
                 return None
         if not isinstance(found, InTree) or found.source is None or self.world.names(found) is None:
             return None
+        wanted = f"{found.name}.{node.attr}"
+        imported = (str(entry.module) for entry in imports_in(spot.source))
+        if any(module == wanted or module.startswith(f"{wanted}.") for module in imported):
+            return None  # a module: rule E502 has the say on it
         return None if self.world.has(found, node.attr) or self.elsewhere.is_set(node.attr) else found
 
     def is_guarded(self, node: ast.Attribute, guard: Guard, change: Changes) -> bool:
@@ -108,6 +121,13 @@ class _Judge:
             and isinstance(inner.args[1], ast.Constant)
         }
         return (ast.unparse(node.value), node.attr) in asked
+
+
+def _root(node: ast.expr) -> str:
+    """Return the first name of a dotted expression, empty where it is none."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _known_before(found: Diagnostic) -> Diagnostic:

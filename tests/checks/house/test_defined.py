@@ -166,6 +166,7 @@ def test_what_a_module_of_the_tree_does_not_bind_cannot_be_taken_from_it(judged:
         ("from pkg import b\nX = b.gone\n", "from torch import *\n"),
         ("from pkg import b\nX = b.__file__\n", "Y = 1\n"),
         ("from pkg import sub\nX = sub.gone\n", ""),
+        ("import pkg.other.deep\nX = pkg.other\n", ""),  # the import itself is what fails
     ],
 )
 def test_what_may_be_there_can_be_taken(judged: Judged, text: str, module: str) -> None:
