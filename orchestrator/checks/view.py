@@ -65,6 +65,10 @@ class Sources:
         """Remember a source that an edit made."""
         return self._known.setdefault((source.path, source.raw), source)
 
+    def forget(self, path: str, raw: bytes) -> None:
+        """Let go of what was derived from these bytes; who asks for them again has them parsed again."""
+        self._known.pop((path, raw), None)
+
 
 @dataclass
 class Reads:

@@ -279,6 +279,10 @@ class _Fold:
         self.rests[result.id] = rested_on(result.planned, result, self.authors, self.installed, self.sources)
         self.authors = authors_after(self.authors, result, self.sources)
         self.results[result.id] = result
+        for path in result.after:  # a version between the base and the end: its syntax tree is a hundred times its size
+            between = self.tree.get(path)
+            if between is not None and between != self.installed.get(path):
+                self.sources.forget(path, between)
         self.tree = self.tree.with_roots(result.roots).with_files(result.after)
         self.installed = self.installed.with_roots(result.roots)
         self.artefacts.update(result.artefacts)

@@ -17,7 +17,7 @@ class Verdicts:
     """The verdicts of a run by check, each with what its judge read."""
 
     def __init__(self) -> None:
-        self._known: dict[int, list[tuple[Check, Reads, Tree, Verdict]]] = {}
+        self._known: dict[int, list[tuple[Check, Reads, Tree | None, Verdict]]] = {}
 
     def judge(self, check: Check, view: View) -> Verdict:
         """Return the verdict on `view`: a former one, where all that it rests on is the same, else a new one."""
@@ -27,11 +27,12 @@ class Verdicts:
                 return verdict
         noted = dataclasses.replace(view, reads=Reads())
         verdict = check.judge(noted)
-        known.append((check, noted.reads, view.tree, verdict))
+        known.append((check, noted.reads, view.tree if noted.reads.everything else None, verdict))
         return verdict
 
 
-def _unchanged(reads: Reads, tree: Tree, view: View) -> bool:
-    if reads.everything and not view.tree.holds_the_same(tree):
+def _unchanged(reads: Reads, tree: Tree | None, view: View) -> bool:
+    """Tell whether all that a judge read is the same; `tree` is given where that was everything."""
+    if tree is not None and not view.tree.holds_the_same(tree):
         return False
     return all(view.content(path) is content for path, content in reads.files.items())

@@ -14,10 +14,12 @@ from typing import IO, cast
 
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 from orchestrator.origin.base import DEFAULT_LIMITS, Base, Limits
+from orchestrator.origin.headers import Header
 from orchestrator.origin.members import Contents, pick
 from orchestrator.origin.stream import Counted, TooLarge
 from orchestrator.origin.unpacking import DAMAGED, unpacker
 
+MAX_MEMBERS = 250_000  # a hundred times what a package has
 MAX_TARGET = 4096  # bytes of a link's target, as Linux limits them
 
 
@@ -69,8 +71,11 @@ def _read_tar(raw: Counted, head: bytes, contents: Contents, limits: Limits) -> 
     plain = raw if unpack is None else Counted(unpack(cast("IO[bytes]", raw)), limits.unpacked)
     if not any(plain.peek(512)):
         raise tarfile.ReadError("it is empty")
-    with tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|", errorlevel=1) as tar:
-        for member in tar:
+    with tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|", errorlevel=1, tarinfo=Header) as tar:
+        for number, member in enumerate(tar):
+            tar.members = []  # type: ignore[attr-defined] # tarfile would remember every header
+            if number >= MAX_MEMBERS:
+                raise tarfile.ReadError(f"it has more than {MAX_MEMBERS:,} members")
             if member.issym():
                 contents.link(member.name, member.linkname)
             elif member.islnk():
@@ -92,6 +97,8 @@ def _read_zip(raw: Counted, contents: Contents, limits: Limits) -> None:
     if len(data) > limits.unpacked:
         raise TooLarge(f"{limits.unpacked:,}")
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if len(archive.infolist()) > MAX_MEMBERS:
+            raise zipfile.BadZipFile(f"it has more than {MAX_MEMBERS:,} members")
         for info in archive.infolist():
             mode = info.external_attr >> 16
             if info.is_dir():

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, Severity
 from orchestrator.origin.base import DEFAULT_LIMITS, MIB, Base, Harvest, Limits, shown_name
+from orchestrator.origin.headers import MAX_HEADER, Header
 from orchestrator.origin.layers import FOLDER, SPECIAL, File, Folder, Layer, Layers, Link, Wanted, plain_name
 from orchestrator.origin.packed import Blob, FolderStore, TarStore, layers_of, looks_packed
 from orchestrator.origin.stream import Counted, TooLarge
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 GIB = 2**30
 MAX_LAYER = 128 * GIB
 MAX_RATIO = 300  # honest layers are a tenth of it; gzip cannot pass 1,032
-MAX_HEADER = MIB
 PATCHSET, AUDIT = "opt/patchset", "audit.jsonl"
 _ROUNDS = 3
 _HELP = "Give an OCI layout or archive, what `docker save` writes, or pipe `docker export CONTAINER` into `--image -`."
@@ -158,17 +158,6 @@ def _read(blobs: list[Blob], wanted: Wanted, spellings: Mapping[str, tuple[str, 
     return layers, count
 
 
-class _Header(tarfile.TarInfo):
-    """A header whose extensions are bounded: tarfile reads them into memory whole."""
-
-    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
-        long = {tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE}
-        long |= {tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK}
-        if self.type in long and self.size > MAX_HEADER:
-            raise tarfile.ReadError("a header of it is too long")
-        return cast("tarfile.TarInfo", super()._proc_member(archive))  # type: ignore[misc] # tarfile's own hook
-
-
 def _layer(blob: Blob, wanted: Wanted) -> Layer:
     """Read one layer, front to back, and hold it against its digest."""
     with blob.open() as stream:
@@ -185,9 +174,10 @@ def _layer_of(raw: Counted, blob: Blob, wanted: Wanted) -> Layer:
     unpack = unpacker(head)
     plain = raw if unpack is None else Counted(unpack(cast("IO[bytes]", raw)), _bound(blob.size))
     layer = Layer(wanted)
-    with tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|", errorlevel=1, tarinfo=_Header) as tar:
+    with tarfile.open(fileobj=cast("IO[bytes]", plain), mode="r|", errorlevel=1, tarinfo=Header) as tar:
         for member in tar:
             _take(tar, member, layer)
+            layer.bounded()
             tar.members = []  # type: ignore[attr-defined] # tarfile would remember every header
         end = tar.offset
     plain.drain()

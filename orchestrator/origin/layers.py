@@ -96,6 +96,11 @@ class Layer:
             self.whiteouts.add(f"{parent}/{hidden}" if parent else hidden)
         return last.startswith(WHITEOUT)
 
+    def bounded(self) -> None:
+        """Raise `Rejected` (E304) where the layer has more names than an image may have."""
+        if len(self.entries) + len(self.whiteouts) + len(self.opaque) > MAX_NAMES:
+            raise Rejected(_too_many())
+
     def file(self, name: str, size: int, content: bytes | None) -> None:
         """Put a regular file in; raise `Rejected` (E304) when all that is kept grows past the limit."""
         self.kept += len(content or b"")
@@ -107,6 +112,11 @@ class Layer:
     def hard_link(self, name: str, target: str) -> None:
         """Put a hard link in: one more name for a member that came before it, or lies in an older layer."""
         self.entries[name] = self.entries.get(target) or Link(f"/{target}", hard=True)
+
+
+def _too_many() -> Diagnostic:
+    message = f"the image has more than {MAX_NAMES:,} files, or their names are too long"
+    return Diagnostic("E304", message, help="Is this the right image?")
 
 
 @dataclass
@@ -128,8 +138,7 @@ class Layers:
         self.bytes_of_names += sum(map(len, below))
         self.entries.update(below)
         if len(self.entries) > MAX_NAMES or self.bytes_of_names > MAX_NAME_BYTES:
-            message = f"the image has more than {MAX_NAMES:,} files, or their names are too long"
-            raise Rejected(Diagnostic("E304", message, help="Is this the right image?"))
+            raise Rejected(_too_many())
         self.whiteouts |= layer.whiteouts
         self.opaque |= layer.opaque
         self._inside = None

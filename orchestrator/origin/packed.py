@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 from orchestrator.origin.base import MIB, shown_name
+from orchestrator.origin.headers import Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,7 +76,7 @@ class TarStore:
         self.files: dict[str, tuple[int, int]] = {}
         self.links: dict[str, str] = {}
         stream.seek(0)
-        with tarfile.open(fileobj=stream, mode="r:", errorlevel=1) as tar:
+        with tarfile.open(fileobj=stream, mode="r:", errorlevel=1, tarinfo=Header) as tar:
             for number, member in enumerate(tar):
                 if number >= MAX_MEMBERS or member.size < 0:
                     raise tarfile.ReadError("it has too many members for an image")

@@ -6,6 +6,7 @@ import hashlib
 from typing import IO
 
 CHUNK = 2**16
+MAX_PAST_END = 1000  # reads; tarfile goes over what a member says it holds block by block, though nothing is left
 
 
 class TooLarge(Exception):  # noqa: N818 - a verdict about the input
@@ -16,7 +17,8 @@ class Counted:
     """Wraps a stream of bytes that can only be read forward.
 
     `count` is how many bytes were read, `last_nonzero` the position after the last one that is not zero, `sha256`
-    the digest of all of them. Past `limit` bytes it raises `TooLarge`.
+    the digest of all of them. Past `limit` bytes it raises `TooLarge`; who goes on reading where nothing is left
+    gets an `EOFError`.
     """
 
     def __init__(self, stream: IO[bytes], limit: int | None = None) -> None:
@@ -24,6 +26,7 @@ class Counted:
         self._limit = limit
         self._ahead = b""
         self._digest = hashlib.sha256()
+        self._past_end = 0
         self.count = 0
         self.last_nonzero = 0
 
@@ -60,6 +63,9 @@ class Counted:
             part, self._ahead = self._ahead[:size], self._ahead[size:]
         else:
             part = self._stream.read(size) or b""
+            self._past_end += not part
+            if self._past_end > MAX_PAST_END:
+                raise EOFError("it ends before its last member does")
         if stripped := len(part.rstrip(b"\0")):
             self.last_nonzero = self.count + stripped
         self.count += len(part)
