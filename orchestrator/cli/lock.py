@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,8 @@ from orchestrator.cli.options import (
 from orchestrator.core.diagnostics import ExitCode, Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from orchestrator.cli.steps import BaseTree
     from orchestrator.engine.lock import Lock
     from orchestrator.engine.outcome import Run
@@ -94,24 +97,38 @@ def _locked(old: Lock, run: Run, base: BaseTree, *, keep: bool) -> Lock:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file in one step: old or new, never half."""
+    """Write a file in one step: old or new, never half. Of two runs at once one waits for the other."""
     from orchestrator.cli.steps import Stopped
     from orchestrator.core.diagnostics import Diagnostic
 
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fchmod(file.fileno(), 0o644)
-                os.fsync(file.fileno())
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with _alone(path.parent):
+            new = path.with_name(f".{path.name}.new")
+            new.unlink(missing_ok=True)  # of a run that was killed
+            try:
+                with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fchmod(file.fileno(), 0o644)
+                    os.fsync(file.fileno())
+                new.replace(path)
+            except BaseException:
+                new.unlink(missing_ok=True)
+                raise
     except OSError as error:
         fault = Diagnostic(
             "E701", f"{path.name} cannot be written: {error.strerror}", help="Check space and permissions."
         )
         raise Stopped((fault,), ExitCode.USAGE) from None
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a folder against other runs that write a lock in it; the hold ends with the process, however that ends."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

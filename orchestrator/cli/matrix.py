@@ -10,6 +10,7 @@ from orchestrator.cli.steps import (
     Stopped,
     exit_code_of,
     image_templates,
+    lock_bytes,
     pipeline_of,
     plan_of,
     run_on,
@@ -35,6 +36,8 @@ class Shared:
     """What cells have in common: files of the workspace, base trees, parsed sources, runs of equal plans."""
 
     sources: Sources
+    blessed: bytes | None
+    """The lock as it was before the first run."""
     files: dict[str, bytes] = field(default_factory=dict)
     bases: list[tuple[tuple[object, ...], BaseTree | Stopped | Rejected]] = field(default_factory=list)
     runs: list[tuple[Plan, BaseTree, Run]] = field(default_factory=list)
@@ -115,7 +118,7 @@ def matrix_of(request: Request, patterns: Sequence[str], *, locked: bool | None)
     from orchestrator.engine.matrix import cells_of, chosen_cells
 
     files = workspace_files(request)
-    shared = Shared(Sources())
+    shared = Shared(Sources(), lock_bytes(request))
     read = shared.reader(files.read)
     _refuse_single(request)
     content = pipeline_of(read, request)
@@ -166,7 +169,7 @@ def _made(
         if locked is None:
             found = (*around, *base.notices, *run.diagnostics)
             return CellResult(cell, exit_code_of(run), errors(found), run), found
-        done = rendered(plan, base, run, request, around, locked=locked)
+        done = rendered(plan, base, run, request, around, shared.blessed, locked=locked)
     except Stopped as stopped:
         return CellResult(cell, stopped.exit_code, errors(stopped.diagnostics), run), stopped.diagnostics
     except Rejected as error:

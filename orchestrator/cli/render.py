@@ -52,7 +52,7 @@ def command(
     from orchestrator.cli.former import against_records, former_runs
     from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
     from orchestrator.cli.rendering import rendered
-    from orchestrator.cli.steps import base_of, image_templates, make_plan_for, run_on
+    from orchestrator.cli.steps import base_of, image_templates, lock_bytes, make_plan_for, run_on
     from orchestrator.cli.workspace import workspace_findings
     from orchestrator.emit.against import against_table
     from orchestrator.emit.audit import read_audit
@@ -70,9 +70,10 @@ def command(
     image_templates(plan, required=True)
     surroundings = workspace_findings(plan, request)
     former = former_runs(against, plan)
+    blessed = lock_bytes(request)
     base = base_of(plan, request)
     run = run_on(plan, base, request)
-    done = rendered(plan, base, run, request, surroundings, locked=locked)
+    done = rendered(plan, base, run, request, surroundings, blessed, locked=locked)
     print_diagnostics(done.found, lines_of(plan.read, run), as_json=as_json)
     if done.files is None:
         print_records(stage_record(result, run.final.get(result.id, ())) for result in run.results)

@@ -10,14 +10,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orchestrator.core.diagnostics import ExitCode
+from orchestrator.core.diagnostics import Diagnostic, ExitCode, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from orchestrator.cli.options import Request
     from orchestrator.cli.steps import BaseTree
-    from orchestrator.core.diagnostics import Diagnostic
     from orchestrator.emit.audit import Circumstances
     from orchestrator.engine.outcome import Run
     from orchestrator.engine.plan import Plan
@@ -34,14 +33,23 @@ class Rendered:
 
 
 def rendered(
-    plan: Plan, base: BaseTree, run: Run, request: Request, surroundings: tuple[Diagnostic, ...], *, locked: bool
+    plan: Plan,
+    base: BaseTree,
+    run: Run,
+    request: Request,
+    surroundings: tuple[Diagnostic, ...],
+    blessed: bytes | None,
+    *,
+    locked: bool,
 ) -> Rendered:
     """Return what `render` makes of a run; `surroundings` are the findings about the workspace.
 
-    With `locked`, what the lock does not hold is an error. Raises `Rejected` where a file cannot be made.
+    `blessed` is the lock as it was before the run. With `locked`, what the lock does not hold is an error. Raises
+    `Rejected` where a file cannot be made, and E703 where the lock is another one by now: the files would say two
+    things.
     """
     from orchestrator.cli.locked import lock_faults
-    from orchestrator.cli.steps import exit_code_of, lock_bytes, lock_of
+    from orchestrator.cli.steps import LOCK, exit_code_of, lock_bytes, lock_of
     from orchestrator.emit.build import build_files
     from orchestrator.emit.report.gathering import Surroundings
     from orchestrator.origin.interpreter import compile_errors, find_interpreter
@@ -57,7 +65,9 @@ def rendered(
         return Rendered(found, ExitCode.CHECK_FAILED if syntax else ExitCode.MISMATCH, len(touched))
     # Where a tree was handed over from is a place on somebody's machine; what it is, its digest says.
     name = "handed over with --tree" if request.trees else base.name
-    around = Surroundings(name, base.inputs, lock_bytes(request), unlocked)
+    if lock_bytes(request) != blessed:
+        raise Rejected(Diagnostic("E703", f"another run has written {LOCK} meanwhile", help="Render again."))
+    around = Surroundings(name, base.inputs, blessed, unlocked)
     return Rendered(found, ExitCode.OK, len(touched), build_files(run, circumstances(), around))
 
 

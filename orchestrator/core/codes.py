@@ -814,8 +814,8 @@ CODES: dict[str, Code] = {
     ),
     "E703": Code(
         "another run is writing",
-        "Two runs want to write the same folder at the same time.",
-        "Wait for the other one, or choose another folder with `--output`.",
+        "Two runs want to write the same folder at the same time, or the lock was written while a render read it.",
+        "Wait for the other one and run again, or choose another folder with `--output`.",
         (USAGE,),
     ),
     "E801": Code(

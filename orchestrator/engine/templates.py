@@ -36,7 +36,7 @@ def compile_jinja(path: str, text: str) -> CodeType:
         return _environment(None).compile(text, name=path, filename=path)
     except jinja2.TemplateSyntaxError as error:
         raise Rejected(_syntax(path, error)) from None
-    except RecursionError:
+    except (RecursionError, SyntaxError, MemoryError):  # of jinja2's parser, and of Python, which reads its code
         fault = Diagnostic("E230", "template: nested too deeply", Place(path), help="Mend the template.")
         raise Rejected(fault) from None
 
