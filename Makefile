@@ -2,11 +2,11 @@
 # tests), .venv-triton2 (Triton 2.3.1, for the compile gate; it needs a Python from 3.8 to 3.12) and .venv-engine (vLLM
 # that serves on a CPU, for the tests of `sweep`). They are made when needed, and again when what they are made from
 # changes.
-# Variables: PYTHON (3.11 or newer), PYTEST_ARGS (for example PYTEST_ARGS='-n 2 tests/kernels').
+# Variables: PYTHON (3.11 or newer), PYTEST_ARGS (for example PYTEST_ARGS='-n 2 tests/kernels'), MINUTES of fuzzing.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help render test test-engine lint bench docs clean
+.PHONY: help render test test-engine lint bench fuzz docs clean
 
 VENV := .venv
 VLLM := .venv-vllm
@@ -14,6 +14,7 @@ TRITON2 := .venv-triton2
 ENGINE := .venv-engine
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
+MINUTES ?= 60
 NEWER := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 FIND := for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	if $$p -c '$(NEWER)' 2>/dev/null; then command -v $$p; break; fi; done
@@ -44,6 +45,9 @@ lint: $(VENV)/.test  ## ruff, mypy and the contract between the layers
 
 bench: $(VENV)/.test  ## time of a run, as a share of what libcst needs to read the same files
 	$(BIN)/python benchmarks/run_ratio.py
+
+fuzz: $(VENV)/.test  ## damaged input to every reader, for MINUTES; what it finds stands in fuzz.jsonl
+	$(BIN)/python -m tests.fuzz.drive --minutes $(MINUTES) --log fuzz.jsonl
 
 docs: $(VENV)/.test  ## write the generated documents again
 	$(BIN)/python docs/generate.py

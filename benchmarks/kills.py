@@ -162,26 +162,30 @@ def whole(folder: Path, job: Job, limit: int) -> State:
     return state(folder, job)
 
 
-def lasting(folder: Path, job: Job) -> float:
-    """Return the seconds of a run that nobody disturbs."""
+def lasting(folder: Path, job: Job, limit: int) -> tuple[float, float]:
+    """Return the seconds of a run that nobody disturbs: all of it, and from where it begins to write."""
     begin = time.monotonic()
-    whole(folder, job, 8)
-    return time.monotonic() - begin
+    child, readable = start(folder, job, limit)
+    os.read(readable, 1)  # it returns when the child closes its end
+    writes = time.monotonic()
+    assert finish(child, readable) == 0
+    return time.monotonic() - begin, time.monotonic() - writes
 
 
 def killed(folder: Path, job: Job, moments: int, chance: random.Random) -> Counter[str]:
     """Kill a command at so many moments; count what lay there afterwards: old, new or mix."""
     known = {limit: whole(folder, job, limit) for limit in (8, 9)}
     assert known[8] != known[9]
-    seconds = max(lasting(folder, job) for _ in range(3))
+    times = [lasting(folder, job, limit) for limit in (8, 9, 8, 9)]
+    seconds, writing_seconds = (max(column) for column in zip(*times, strict=True))
     found: Counter[str] = Counter()
     for number in range(moments):
         old = state(folder, job)
         limit = 8 if old == known[9] else 9
         child, readable = start(folder, job, limit)
         if number % 2:
-            os.read(readable, 1)  # it returns when the child closes its end
-            time.sleep(chance.random() * 0.02)
+            os.read(readable, 1)
+            time.sleep(chance.random() * writing_seconds)
         else:
             time.sleep(chance.random() * seconds * 1.1)
         with contextlib.suppress(ProcessLookupError):

@@ -117,6 +117,10 @@ def is_sound(kind: str, node: ast.stmt, before: bytes, after: bytes) -> bool:
 
     It is judged from the bytes and the syntax tree alone, by nothing that the edit used.
     """
+    mark, raw = b"\xef\xbb\xbf", (before, after)
+    if before.startswith(mark) != after.startswith(mark):
+        return False
+    before, after = before.removeprefix(mark), after.removeprefix(mark)
     if kind in {"before", "after"} and not _one_line_more(before, after):
         return False
     lines = _lines(before)
@@ -126,7 +130,7 @@ def is_sound(kind: str, node: ast.stmt, before: bytes, after: bytes) -> bool:
     around = after.startswith(head) and after.endswith(tail) and len(after) >= len(head) + len(tail)
     if kind in {"replace", "delete"} and not around:
         return False
-    old, new = _parsed(before), _parsed(after)
+    old, new = _parsed(raw[0]), _parsed(raw[1])
     marker = ast.dump(ast.parse(MARKER).body[0])
     found = [(body, at) for body in _bodies(new) for at, statement in enumerate(body) if ast.dump(statement) == marker]
     if kind == "delete":

@@ -129,8 +129,9 @@ def _run(edit: Transform, source: Source, path: str) -> Rewritten | None:
 def _module(source: Source) -> cst.Module:
     try:
         module = cst.parse_module(source.raw)
-    except (cst.ParserSyntaxError, UnicodeDecodeError, RecursionError) as error:
-        message = f"libcst cannot read {source.path}: {str(error).splitlines()[0]}"
+    except (cst.ParserSyntaxError, SyntaxError, ValueError, LookupError, RecursionError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]  # a coding line that is wrong is a SyntaxError
+        message = f"libcst cannot read {source.path}: {reason}"
         raise Rejected(Diagnostic("E414", message, Place(source.path), help="Write the change as an edit.")) from None
     if module.bytes != source.raw:
         message = f"libcst would not write {source.path} back as it is"

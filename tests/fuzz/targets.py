@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
+from benchmarks.round_trip import transformed
 from orchestrator.cli.steps import deeply
 from orchestrator.code.locals import newly_unbound
 from orchestrator.code.patterns import compile_pattern, find_matches
@@ -178,6 +179,13 @@ def _edit_of(kind: str, node: ast.stmt, segment: str, new: str) -> Edit:
 KINDS = ("replace", "delete", "before", "after", "start", "end", "import", "assign")
 
 
+def transform(text: str) -> str:
+    """A file through libcst, with a statement put at its end."""
+    outcome = deeply(lambda: transformed("a.py", text.encode("utf-8", "surrogatepass")))
+    assert outcome != "damaged"
+    return "read" if outcome == "edited" else "refused"
+
+
 def verify(given: tuple[str, str, list[Step]]) -> str:
     """A tree whose code, pipeline and log are nearly right: judged by the command line."""
     text, pipeline, changes = given
@@ -321,6 +329,7 @@ TARGETS: dict[str, Target] = {
     "rewriter": Target(
         st.builds(Edited, near(corpus.sources, most=2), st.integers(0, 5000), st.sampled_from(KINDS)), rewriter
     ),
+    "transform": Target(near(corpus.sources, most=1), transform),
     "verify": Target(
         st.tuples(
             near(lambda: (CODE,)),

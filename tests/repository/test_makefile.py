@@ -11,7 +11,7 @@ import pytest
 from tests.repository.sources import ROOT
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
-TARGETS = ["render", "test", "test-engine", "lint", "bench", "docs", "clean"]
+TARGETS = ["render", "test", "test-engine", "lint", "bench", "fuzz", "docs", "clean"]
 
 
 def made(*arguments: str) -> str:
