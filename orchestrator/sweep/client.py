@@ -21,6 +21,7 @@ _REQUEST_S = 5.0  # a question about health or models that takes longer is no an
 _POLL_S = 0.2
 _BYTES = 16 * 2**20  # of one answer; and for each token of it:
 _BYTES_A_TOKEN = 16 * 2**10
+_EVENTS = 4  # of one token, at most, where an event brings less than one
 _OK = 200
 
 
@@ -115,7 +116,7 @@ class Client:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        reading = Reading(time.perf_counter())
+        reading = Reading(time.perf_counter(), most=_EVENTS * (self._load.output_tokens + 1))
         loop = asyncio.get_running_loop()
         try:
             async with (

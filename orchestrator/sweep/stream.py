@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ class Reading:
     """What a stream has said so far. `now` is the clock of whoever reads it, in seconds."""
 
     sent: float
+    most: float = math.inf
+    """More events with tokens than this are no answer to what was asked."""
+    events: int = 0
     first: float | None = None
     last: float = 0.0
     done: bool = False
@@ -45,6 +49,9 @@ class Reading:
             self.usage = usage
         if not any(_has_token(choice) for choice in _list(chunk.get("choices"))):
             return False
+        self.events += 1
+        if self.events > self.most:
+            raise Failed(Kind.NOT_A_STREAM, "a stream has far more tokens than were asked for")
         self.first = now if self.first is None else self.first
         self.last = now
         return True

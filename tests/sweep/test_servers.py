@@ -37,7 +37,7 @@ FAULTS = {
     "binary": (Kind.NOT_A_STREAM, "warm-up", "no JSON"),
     "says-error": (Kind.REFUSED, "warm-up", "the engine is dead"),
     "long-line": (Kind.NOT_A_STREAM, "warm-up", "far longer"),
-    "endless": (Kind.NOT_A_STREAM, "warm-up", "far longer"),
+    "endless": (Kind.NOT_A_STREAM, "warm-up", "more tokens than were asked for"),
     "cut-short": (Kind.CUT_SHORT, "warm-up", "[DONE]"),
     "drops": (Kind.CUT_SHORT, "warm-up", "[DONE]"),
     "dies": (Kind.DIED, "warm-up", "exit code 3"),
@@ -90,14 +90,14 @@ def test_a_server_that_never_gets_healthy_is_ended_at_the_limit(mode: str, tmp_p
     found = measured(mode, tmp_path, mark=mark, limits=replace(LIMITS, health_s=3 * SHORT))
     assert isinstance(found, Fault)
     assert (found.kind, found.phase) == (Kind.NO_HEALTH, "start")
-    assert ("HTTP 503" in found.message) == (mode == "unhealthy")
+    assert "at last: " in found.message
     assert processes(mark) == []
 
 
 @pytest.mark.parametrize("mode", ["stalls", "keeps-alive"])
 def test_a_stream_without_further_tokens_is_stalled_whatever_else_it_sends(mode: str, tmp_path: Path) -> None:
     mark = fresh_mark()
-    found = measured(mode, tmp_path, mark=mark, limits=replace(LIMITS, stall_s=SHORT))
+    found = measured(mode, tmp_path, mark=mark, limits=replace(LIMITS, stall_s=4 * SHORT))
     assert isinstance(found, Fault)
     assert (found.kind, found.phase) == (Kind.STALLED, "warm-up")
     assert "after its last token" in found.message

@@ -126,6 +126,15 @@ def test_tokens_that_are_no_text_are_tokens() -> None:
     assert read([proper(word=nothing)]).first == 1.0
 
 
+def test_a_stream_with_more_tokens_than_can_be_is_no_answer() -> None:
+    said = Reading(sent=0.0, most=2)
+    assert said.event("message", json.dumps(WORD), 1.0)
+    assert said.event("message", json.dumps(WORD), 2.0)
+    with pytest.raises(Failed) as failed:
+        said.event("message", json.dumps(WORD), 3.0)
+    assert failed.value.kind is Kind.NOT_A_STREAM
+
+
 def test_an_error_in_a_stream_is_an_error() -> None:
     for said in (event({"error": "busy"}), "event: error\ndata: {}\n\n"):
         with pytest.raises(Failed) as failed:
