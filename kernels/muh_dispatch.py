@@ -29,6 +29,9 @@ LEAST_TILE = 16
 WARPGROUP_ROWS = 64
 """Rows of a product from which four warps share it, where the device can."""
 
+WARPGROUP_THREADS = 128
+"""Threads of these four warps."""
+
 HEAD_GROUPS = (LEAST_TILE, 32)
 """Rows of the query tile: a KV head's query heads padded to what `tl.dot` takes, and to twice that above 16."""
 
@@ -145,10 +148,12 @@ def prefill_shared_bytes(*, block_m: int, block_n: int, head_size: int, element_
 def warpgroup_shared_bytes(*, block_m: int, block_n: int, head_size: int, element_bytes: int, num_stages: int) -> int:
     """Return the same for products of four warps, which leave the weights in registers and the pipeline one tile more.
 
-    Read off kernels compiled by Triton 3.x for sm_90.
+    From `WARPGROUP_THREADS` keys a tile on, the addresses of their pages, eight bytes each, may be exchanged by way of
+    shared memory. Read off kernels compiled by Triton 3.x for sm_90; with these addresses an upper bound.
     """
     tiles = 1 if num_stages == 1 else 2 * num_stages
-    return (block_m + tiles * block_n) * head_size * element_bytes
+    addresses = 8 * block_n if block_n >= WARPGROUP_THREADS else 0
+    return (block_m + tiles * block_n) * head_size * element_bytes + addresses
 
 
 def refuse_misfit(row: Config, powers: Iterable[str]) -> None:
@@ -577,6 +582,10 @@ def _prefill_row(device: str, dtype: str, head_size: int) -> PrefillConfig:
     )
 
 
+TUNED: tuple[Config, ...] = ()
+"""Rows that `orchestrator tune` measured; each takes the place of the one above that has its key."""
+
+
 def table(rows: Iterable[Row]) -> Mapping[Key, Row]:
     """Return the rows by what they are looked up by.
 
@@ -591,8 +600,8 @@ def table(rows: Iterable[Row]) -> Mapping[Key, Row]:
     return found
 
 
-DECODE = table(_decode_rows())
-PREFILL = table(_prefill_rows())
+DECODE = {**table(_decode_rows()), **table(row for row in TUNED if isinstance(row, DecodeConfig))}
+PREFILL = {**table(_prefill_rows()), **table(row for row in TUNED if isinstance(row, PrefillConfig))}
 
 
 def padded(head_size: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -51,16 +51,48 @@ def measure(call: Call, sets: int, *, device: str, graph: bool = True, budget_ms
     eager = _one_by_one(call, sets, _event_spans, budget_ms / 2)
     if not graph:
         return eager
-    calls = -(-min(MOST_CALLS, max(sets, int(GRAPH_US / eager.us) + 1)) // sets) * sets
+    recorded, calls = _recorded(call, sets, eager.us)
+    once = _event_spans(lambda _: recorded.replay(), 1, 2)
+    replays = max(FEWEST_REPLAYS, min(MOST_REPLAYS, int(1e3 * budget_ms / max(1.0, once[-1]))))
+    spans = [span / calls for span in _event_spans(lambda _: recorded.replay(), 1, replays)]
+    return _time(spans, eager.eager_us, calls, "graph")
+
+
+def interleaved(calls: Sequence[Call], sets: int, rounds: int, *, device: str) -> list[float]:
+    """Return the median microseconds of each of several calls, whose graphs are replayed in turn, round after round.
+
+    What changes in the machine meanwhile changes for all of them. Every graph has as many calls as the first one needs
+    to last `GRAPH_US`, so that they can be compared. On a CPU calls are timed one by one.
+    """
+    for call in calls:
+        for index in range(min(sets, 2)):
+            call(index)
+    if device == "cpu":
+        turns = [[_host_spans(call, sets, 1)[0] for call in calls] for _ in range(rounds)]
+        return [statistics.median(found) for found in zip(*turns, strict=True)]
+    torch.cuda.synchronize()
+    once_us = statistics.median(_event_spans(calls[0], sets, FEWEST_EAGER))
+    graphs = [_recorded(call, sets, once_us) for call in calls]
+    spans: list[list[float]] = [[] for _ in graphs]
+    for _ in range(rounds):
+        for (graph, count), found in zip(graphs, spans, strict=True):
+            found += [span / count for span in _event_spans(_replay(graph), 1, 1)]
+    return [statistics.median(found) for found in spans]
+
+
+def _replay(graph: Any) -> Call:  # noqa: ANN401 - torch does not type it
+    return lambda _: graph.replay()
+
+
+def _recorded(call: Call, sets: int, once_us: float) -> tuple[Any, int]:
+    """Return a graph of calls over whole rounds of the sets, replayed once, and how many calls it has."""
+    calls = -(-min(MOST_CALLS, max(sets, int(GRAPH_US / once_us) + 1)) // sets) * sets
     recorded = torch.cuda.CUDAGraph()
     with torch.cuda.graph(recorded):
         for index in range(calls):
             call(index % sets)
     recorded.replay()
-    once = _event_spans(lambda _: recorded.replay(), 1, 2)
-    replays = max(FEWEST_REPLAYS, min(MOST_REPLAYS, int(1e3 * budget_ms / max(1.0, once[-1]))))
-    spans = [span / calls for span in _event_spans(lambda _: recorded.replay(), 1, replays)]
-    return _time(spans, eager.eager_us, calls, "graph")
+    return recorded, calls
 
 
 def _one_by_one(call: Call, sets: int, spans_of: Callable[[Call, int, int], list[float]], budget_ms: float) -> Time:

@@ -198,20 +198,23 @@ def spread(count: int, most: int) -> torch.Tensor:
     return torch.linspace(0, count - 1, min(count, most)).round().long()
 
 
-def data_for(cell: Cell, device: str, sets: int) -> Data:
+def data_for(cell: Cell, device: str, sets: int, dtype: torch.dtype = torch.float16) -> Data:
     """Return the data of a cell, the same ones every time."""
     torch.manual_seed(7)
     if isinstance(cell, Decode):
-        return Step.of(Paged(cell.heads, cell.lengths, device, sets))
-    return Chunk.of(Paged(cell.heads, [cell.context] * cell.batch, device, sets), [cell.new] * cell.batch)
+        return Step.of(Paged(cell.heads, cell.lengths, device, sets, dtype=dtype))
+    lengths = [cell.context] * cell.batch
+    return Chunk.of(Paged(cell.heads, lengths, device, sets, dtype=dtype), [cell.new] * cell.batch)
 
 
-def small_data(kind: str, heads: Heads, device: str, *, poison: bool = True) -> Data:
+def small_data(
+    kind: str, heads: Heads, device: str, *, poison: bool = True, dtype: torch.dtype = torch.float16
+) -> Data:
     """Return ragged data, with NaN in unused slots if wanted: what a contender has to get right before it is timed."""
     torch.manual_seed(11)
     if kind == "decode":
-        return Step.of(Paged(heads, [1, 17, 700, 1029], device, poison=poison))
-    return Chunk.of(Paged(heads, [0, 33, 600, 16], device, poison=poison), [40, 1, 130, 200])
+        return Step.of(Paged(heads, [1, 17, 700, 1029], device, poison=poison, dtype=dtype))
+    return Chunk.of(Paged(heads, [0, 33, 600, 16], device, poison=poison, dtype=dtype), [40, 1, 130, 200])
 
 
 def error_of(output: torch.Tensor, data: Data) -> float:

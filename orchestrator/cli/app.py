@@ -12,7 +12,21 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from orchestrator.cli import audit, diff, explain, init, inspect, lock, match, plan, render, sweep, validate, verify
+from orchestrator.cli import (
+    audit,
+    diff,
+    explain,
+    init,
+    inspect,
+    lock,
+    match,
+    plan,
+    render,
+    sweep,
+    tune,
+    validate,
+    verify,
+)
 from orchestrator.cli.steps import Stopped
 from orchestrator.core.diagnostics import Diagnostic, ExitCode, Rejected
 
@@ -31,7 +45,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog="Exit codes: " + "; ".join(f"{int(code)} {code.meaning}" for code in ExitCode),
 )
-for module in (init, match, validate, plan, diff, render, verify, audit, lock, inspect, sweep, explain):
+COMMANDS = (init, match, validate, plan, diff, render, verify, audit, lock, inspect, tune, sweep, explain)
+for module in COMMANDS:
     context = getattr(module, "CONTEXT", None)
     app.command(module.__name__.rpartition(".")[2], context_settings=context)(module.command)
 

@@ -914,6 +914,56 @@ CODES: dict[str, Code] = {
         "Copy the module, or remove the entry.",
         (FAILED,),
     ),
+    "E901": Code(
+        "extra not installed",
+        "The command needs packages that are not dependencies of the program itself.",
+        "Install the extra that is named.",
+        (USAGE,),
+    ),
+    "E902": Code(
+        "nothing of that name to tune",
+        "The operation, the type or a shape is not one that the table of configurations or the kernels know.",
+        "Correct the name; the nearest one is shown.",
+        (USAGE,),
+    ),
+    "E903": Code(
+        "the workspace cannot be tuned",
+        "It brings no kernels, its table of configurations cannot be read, or the table has no such row.",
+        "Mend the table, or ask for what it has a row for.",
+        (INVALID,),
+    ),
+    "E904": Code(
+        "no compiler",
+        "No interpreter that is known has a Triton that the device's rows have to be compiled by.",
+        "Name one with --python.",
+        (USAGE,),
+    ),
+    "E905": Code(
+        "storage of the study cannot be used",
+        "It cannot be opened, read or written, or holds something else than studies.",
+        "Check the address, its permissions and its space; another --storage starts afresh.",
+        (USAGE,),
+    ),
+    "E906": Code(
+        "study of another search",
+        "A study of that name exists whose values cannot be compared with new ones: another device, other shapes, "
+        "another row of the table, another compiler, or ranks instead of times.",
+        "Name another study.",
+        (USAGE,),
+    ),
+    "E907": Code(
+        "model and compiler disagree",
+        "The compiler needs more shared memory for a row than the table's model says. The model's limits mean "
+        "nothing until they agree.",
+        "Correct the model of shared memory in the table.",
+        (FAILED,),
+    ),
+    "E908": Code(
+        "the table cannot be edited",
+        "The place where measured rows stand is not there, is no tuple of rows, or the edited table does not load.",
+        "Give the table its tuple of measured rows.",
+        (NOT_APPLIED,),
+    ),
     "E910": Code(
         "server command cannot be used",
         "There is no server command, it has a placeholder that does not exist or cannot stand there, or it does not "
@@ -1037,6 +1087,12 @@ CODES: dict[str, Code] = {
         "A script comes from the base image, a value is open, a version is not said, a workspace holds too many files: "
         "this part was not looked at.",
         "Say it on the command line, or bring the file in the build context.",
+        (OK,),
+    ),
+    "W901": Code(
+        "compiler not here",
+        "A device's rows have to pass a compiler that no known interpreter has: they were not compiled by it.",
+        "Name an interpreter that imports it with --python.",
         (OK,),
     ),
     "W910": Code(

@@ -23,15 +23,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [] if str(ROOT) in sys.path else [str(ROOT)]
 
+from benchmarks.tune.compile_kernel import Job  # noqa: E402 - the same
+from benchmarks.tune.space import COMPILED_FOR, FIRST_WITH_BFLOAT16  # noqa: E402 - the same
 from kernels import muh_dispatch  # noqa: E402 - found where this file lies when it is run as a program
 from kernels.muh_dispatch import Config, DecodeConfig  # noqa: E402 - the same
-from tests.kernels.triton_compile import Job  # noqa: E402 - the same
 
 OLD, NEW = "2.3.1", "3.x"
-EVERYWHERE = ((OLD, 80), (OLD, 75), (NEW, 80), (NEW, 90))
-TARGETS = {"bi100": EVERYWHERE, "cuda_48k": EVERYWHERE, "h200": ((NEW, 90),), "h200_48k": ((NEW, 90),)}
-FIRST_WITH_BFLOAT16 = 80
-"""Capability from which there are products of bfloat16; Triton 2.3.1 refuses them below."""
+NAMES = {2: OLD, 3: NEW}
+TARGETS = {name: [(NAMES[major], number) for major, number in pairs] for name, pairs in COMPILED_FOR.items()}
 
 WIDE = 16
 PAGE_ENTRY = 4
@@ -199,7 +198,7 @@ def children(python: str, jobs: list[Job], root: Path) -> list[Made]:
     while len(found) < len(jobs):
         left = jobs[len(found) :]
         done = subprocess.run(
-            [python, str(Path(__file__).with_name("triton_compile.py")), str(root)],
+            [python, str(ROOT / "benchmarks/tune/compile_kernel.py"), str(root)],
             input=json.dumps([asdict(job) for job in left]),
             env={**os.environ, "TRITON_INTERPRET": "0", "TRITON_DEFAULT_FP_FUSION": "1"},
             capture_output=True,

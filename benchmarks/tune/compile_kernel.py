@@ -2,7 +2,8 @@
 
 A program of its own, since a compiler that does not suit a target can abort its whole process. It reads jobs as JSON
 from standard input and prints one JSON object a job, under Triton 2.3.1, which needs no PyTorch, and under 3.x.
-`triton_compile.py FOLDER` takes the kernels from `FOLDER/kernels`. `compile_gate.py` judges what it finds.
+`compile_kernel.py FOLDER` takes the kernels from `FOLDER/kernels`. `tests/kernels/compile_gate.py` judges what it
+finds for the rows of the table; `orchestrator tune` asks it about the rows that it tries.
 """
 
 # ruff: noqa: PLC0415 - objects of two versions of a compiler without types, imported after PyTorch's stand-in
@@ -217,7 +218,7 @@ def registers(cubin: bytes) -> dict[str, int]:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        done = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True)
+        done = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True)  # noqa: S603 - a program of Triton's wheel
     found = re.search(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", done.stdout)
     if found is None:
         raise ValueError(f"cuobjdump says: {done.stdout[-300:]}")
