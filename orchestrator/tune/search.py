@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from orchestrator.tune.space import Choice, Space
     from orchestrator.tune.study import Asked, Study
 
-IDLE_ASKS = 24
+IDLE_ASKS = 12
 """After so many configurations in a row that are known already, those that are left are taken in a random order."""
 MOST_RULES = 4096
 """Combinations of rules that are looked through for each tile that is left."""
@@ -63,7 +63,7 @@ class Search:
         end = self.now() + self.budget.seconds
         try:
             self.study.take_back()
-            if self.study.url and not self.study.taken():
+            if not self.study.taken():
                 self._evaluated([asked for asked in [self._asked(self._own())] if asked])
             while self.study.tried() < self.budget.trials and self.now() < end and not self.exhausted:
                 self._evaluated(self._batch())
@@ -79,11 +79,11 @@ class Search:
         return self.study.ask(self.space.key, fixed)
 
     def _batch(self) -> list[Asked]:
-        """Return configurations that pass the model, one for each job."""
+        """Return configurations that pass the model, one for each job; without times nothing is learnt from others."""
         wanted = min(self.jobs, self.budget.trials - self.study.tried())
         batch: list[Asked] = []
         idle = 0
-        while len(batch) < wanted and idle < IDLE_ASKS:
+        while self.bench is not None and len(batch) < wanted and idle < IDLE_ASKS:
             asked = self._asked()
             if asked is not None and self._passes(asked):
                 batch.append(asked)
@@ -113,17 +113,18 @@ class Search:
         return wrong is None
 
     def _left(self) -> Iterator[Choice]:
-        """Yield what passes the model and was not tried, in an order that the seed decides."""
+        """Yield what passes the model and was not tried, by rank where nothing is timed, else as the seed decides."""
         taken = set(self.study.taken())
         passing, _ = judge.counted(self.space, self.figures, preferred=self.preferred)
         rules = {name: values for name, values in self.space.rules.items() if name in self.study.values}
         combinations = math.prod(len(values) for values in rules.values())
-        order = shuffled(self.seed, combinations)[:MOST_RULES]
-        for rule in order:
-            for place in shuffled(self.seed, len(passing)):
-                entry = self.space.rows[passing[place]]
-                if not isinstance(entry, Row):
-                    continue
+        rows = [entry for number in passing if isinstance(entry := self.space.rows[number], Row)]
+        if self.bench is None:
+            rows.sort(key=lambda row: judge.derived(self.space, row, self.figures))
+        else:
+            rows = [rows[place] for place in shuffled(self.seed, len(rows))]
+        for rule in shuffled(self.seed, combinations)[:MOST_RULES]:
+            for entry in rows:
                 choice = {**entry.choice, **_combination(rules, rule)}
                 if self.space.key(choice) not in taken:
                     yield choice
