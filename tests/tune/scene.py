@@ -73,7 +73,9 @@ class Scene:
 
     def started(self, *words: str) -> subprocess.Popen[str]:
         """Start the command in a process of its own."""
-        program = "from orchestrator.cli.app import main; main()"
+        # A process in the background is started without the interrupt.
+        program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        program += "from orchestrator.cli.app import main; main()"
         return subprocess.Popen(
             [sys.executable, "-c", program, *self.words(*words)],
             env={**os.environ, "ORCHESTRATOR_CACHE": str(self.cache), "PYTHONPATH": str(ROOT)},
