@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import optuna
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from orchestrator.core.diagnostics import Diagnostic, Rejected
 
@@ -35,6 +35,8 @@ KEY, STAGE, OWNER, BEAT = "key", "stage", "owner", "beat"
 FILTERED, COMPILER, FAILED, RAN, DUPLICATE, LOST = "filtered", "compiler", "failed", "ran", "duplicate", "lost"
 """How far a configuration came."""
 BUSY_SECONDS = 60
+PAUSES = (0.1, 0.4, 1.6)
+"""Seconds before a storage is opened once more."""
 GRACE_SECONDS = 900
 """Without a word for so long, a process on another machine counts as gone."""
 
@@ -122,7 +124,7 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         options = {"connect_args": {"timeout": BUSY_SECONDS}} if url.startswith("sqlite") else {}
         with storage_errors(url):
-            storage = RDBStorage(url, options)
+            storage = _storage(url, options)
             made = optuna.create_study(
                 storage=storage, study_name=name, load_if_exists=True, direction="minimize",
                 sampler=optuna.samplers.TPESampler(seed=seed),
@@ -215,6 +217,16 @@ class Study:
                 _again(self.study, trial)
                 count += 1
         return count
+
+
+def _storage(url: str, options: dict[str, Any]) -> RDBStorage:
+    """Return the storage; two processes that make its tables at the same time get in each other's way, once."""
+    for pause in PAUSES:
+        try:
+            return RDBStorage(url, options)
+        except (IntegrityError, OperationalError):
+            time.sleep(pause)
+    return RDBStorage(url, options)
 
 
 def _again(study: optuna.Study, trial: Any) -> None:  # noqa: ANN401 - Optuna's trial, or one of ours
