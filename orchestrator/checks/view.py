@@ -33,6 +33,8 @@ class Facts:
     """The command of the compiler for device code in the image, without its source; () where there is none."""
     no_compiler: str = ""
     """Why there is none, if the target says so."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Package root → the version of the base, where its origin says it; else the package itself does."""
 
 
 class Sources:

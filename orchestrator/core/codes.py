@@ -673,6 +673,13 @@ CODES: dict[str, Code] = {
         "Add the stage to `needs`.",
         (FAILED,),
     ),
+    "E516": Code(
+        "stage has expired",
+        "`expires:` of the stage names a version, and the base is a later one. What a version adds behind `+` does not "
+        "count.",
+        "Look whether the stage is still needed: remove it, retire it with `upstream:`, or set a later version.",
+        (FAILED,),
+    ),
     "E520": Code(
         "pre-check fails",
         "The tree that reaches the stage is not what the stage expects.",
@@ -1007,6 +1014,12 @@ CODES: dict[str, Code] = {
         "source that git does not track",
         "A stage uses a file that is not committed: the build works here, and not from a fresh clone.",
         "Commit it.",
+        (OK,),
+    ),
+    "W517": Code(
+        "expiry cannot be judged",
+        "A stage has `expires:`, and neither the origin of the base nor the package says which version it is.",
+        "Take a base from a source distribution, or one whose package assigns `__version__`.",
         (OK,),
     ),
     "W520": Code(

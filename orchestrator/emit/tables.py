@@ -10,7 +10,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_OUTCOME_STYLE = {"applied": "green", "already": "cyan", "skipped": "yellow", "failed": "bold red"}
+_OUTCOME_STYLE = {"applied": "green", "already": "cyan", "skipped": "yellow", "fixed": "cyan", "failed": "bold red"}
 
 
 def stages_table(records: Iterable[Mapping[str, Any]]) -> Table:

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from orchestrator.checks.catalogue import AnyCheck
 from orchestrator.spec.edits import AnyEdit
 from orchestrator.spec.model import Because, Model, Scalar, TargetPath
+from orchestrator.spec.releases import Expectation, Release
 
 StageId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="lower case, digits, dashes")]
 SourcePath = Annotated[str, Field(min_length=1, description="file of the workspace")]
@@ -98,6 +99,16 @@ class Waiver(Model):
     about: Annotated[str | None, Field(description="only findings whose message has this text")] = None
 
 
+class Upstream(Model):
+    """The change upstream that makes a stage needless, and how a base that has it is known."""
+
+    pr: Annotated[str, Field(pattern=r"^https?://\S+$", description="address of the pull request, commit or issue")]
+    fixed_when: Annotated[
+        list[AnyCheck],
+        Field(min_length=1, description="checks on the base; where all hold, the stage is skipped as fixed upstream"),
+    ]
+
+
 class WorkspaceWaiver(Model):
     """A finding about the workspace, not about a stage, that is right as it is, and why."""
 
@@ -143,6 +154,15 @@ class Stage(Model):
         TargetPath | None,
         Field(description="a file of `deploy` with a function `live()`: `patchset.py live` asks it what is in use"),
     ] = None
+    upstream: Annotated[
+        Upstream | None, Field(description="the change upstream that retires the stage, by evidence")
+    ] = None
+    expires: Annotated[
+        Release | None, Field(description="the last release of the base for which the stage may stand; later ones fail")
+    ] = None
+    expect: Annotated[
+        list[Expectation], Field(description="verdicts of `bump` that are known and right, with reason and expiry")
+    ] = []
     provides: Annotated[Provides, Field(description="what the stage brings to the run configuration")] = Provides()
     pre: Annotated[list[AnyCheck], Field(description="checks on the tree that the stage meets")] = []
     post: Annotated[

@@ -34,10 +34,15 @@ class AlreadyApplied:
 
 @dataclass(frozen=True)
 class Skipped:
-    """The stage did not run, and why; `when` says that a check of its `when:` is the reason."""
+    """The stage did not run, and why.
+
+    `when` says that a check of its `when:` is the reason; `upstream` that its work is in the base already, as a need of
+    other stages too.
+    """
 
     reason: str
     when: bool = False
+    upstream: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,15 @@ def outcome_name(outcome: Outcome) -> str:
             return f"applied ({fit})"
         case AlreadyApplied():
             return "already applied"
+        case Skipped(upstream=True):
+            return "fixed upstream"
         case Skipped():
             return "skipped"
         case Failed():
             return "failed"
 
 
-CheckRole = Literal["when", "pre", "invariant", "effect", "post", "final"]
+CheckRole = Literal["upstream", "when", "pre", "invariant", "effect", "post", "final"]
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,11 @@ class StageResult:
     def in_effect(self) -> bool:
         """Whether the stage's work is in the tree after the run."""
         return isinstance(self.outcome, Applied | AlreadyApplied)
+
+    @property
+    def serves(self) -> bool:
+        """Whether stages that need this one may run: its work is in the tree, by the stage or by upstream."""
+        return self.in_effect or (isinstance(self.outcome, Skipped) and self.outcome.upstream)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

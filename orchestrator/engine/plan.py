@@ -227,7 +227,7 @@ class _Compiler:
         files += [e.source for e in edits if e and e.source]
         fills = bool(stage.render) or any(d.template for d in stage.deploy)
         identity = {
-            "stage": stage.model_dump(mode="json", by_alias=True),
+            "stage": stage.model_dump(mode="json", by_alias=True, exclude=_says_nothing(stage)),
             "values": {k: v for k, v in self.loaded.values.items() if f"${{{k}}}" in _text_of(stage) or fills},
             "files": {file: self.sources.get(file, "") for file in files},
             "before": before,
@@ -488,8 +488,10 @@ class _Compiler:
         for key in ("when", "pre", "post"):
             for i, check in enumerate(getattr(stage, key) or ()):
                 self.found.extend(self.faults_of_check(check, (index, key, i)))
+        for i, check in enumerate(stage.upstream.fixed_when if stage.upstream else ()):
+            self.found.extend(self.faults_of_check(check, (index, "upstream", "fixed_when", i)))
 
-    def faults_of_check(self, check: Check, path: tuple[int, str, int]) -> Iterable[Diagnostic]:
+    def faults_of_check(self, check: Check, path: tuple[int, *tuple[str | int, ...]]) -> Iterable[Diagnostic]:
         from orchestrator.spec.model import code_fields  # noqa: PLC0415 - beside its only use
 
         dumped = check.model_dump(by_alias=True, exclude_none=True)
@@ -598,6 +600,11 @@ def sections(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def _asked_for(stage: Stage) -> frozenset[str]:
     """Return the package roots without which a `when:` of the stage does not hold."""
     return frozenset(check.file.partition("/")[0] for check in stage.when or () if isinstance(check, FileExists))
+
+
+def _says_nothing(stage: Stage) -> set[str]:
+    """Return the keys of a stage that have no part in what it does: what `bump` may find, and what is not said."""
+    return {"expect", *(key for key in ("upstream", "expires") if getattr(stage, key) is None)}
 
 
 def _text_of(stage: Stage) -> str:

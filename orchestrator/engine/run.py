@@ -32,6 +32,7 @@ from orchestrator.engine.outcome import (
     outcome_name,
 )
 from orchestrator.engine.plan import sections
+from orchestrator.engine.releases import expired, fixed_upstream
 from orchestrator.engine.rests import authors_after, rested_on, undeclared, would_have_written
 from orchestrator.engine.templates import render_template
 from orchestrator.engine.verdicts import Verdicts
@@ -87,8 +88,8 @@ def events(
     """Yield each stage's result as it is known, then the run.
 
     `lock` says which definitions are exact; `chain`, if given, says where each definition of a tree that is
-    not the base stands, so that a patched tree is known as one. `sources` are files that other runs have parsed,
-    where several runs share them. Nothing is raised for bad input.
+    not the base stands, so that a patched tree is known as one. `sources` keeps the parsed files: for other runs that
+    share them, or for a caller that looks at them as well. Nothing is raised for bad input.
     """
     fold = _Fold(plan, base, lock, chain, sources)
     for stage in plan.stages:
@@ -101,7 +102,9 @@ def events(
 class _Fold:
     """The state between two stages: tree, artefacts, who wrote what."""
 
-    def __init__(self, plan: Plan, base: Tree, lock: Lock | None, chain: Chain | None, sources: Sources | None) -> None:
+    def __init__(
+        self, plan: Plan, base: Tree, lock: Lock | None, chain: Chain | None, sources: Sources | None = None
+    ) -> None:
         self.plan = plan
         self.base = base
         self.installed = base
@@ -128,6 +131,10 @@ class _Fold:
         reason = self.switched_off(planned)
         if reason is not None:
             return StageResult(planned, Skipped(reason))
+        evidence = self.fixed_upstream(planned)
+        if evidence:
+            reason = fixed_upstream(planned.stage, evidence)
+            return StageResult(planned, Skipped(reason, upstream=True), judged=evidence)
         gates = tuple(self.judged("when", planned.stage.when or (), self.view()))
         closed = [pair for pair in zip(planned.stage.when or (), gates, strict=True) if not pair[1].verdict.holds]
         if closed:
@@ -157,9 +164,18 @@ class _Fold:
             return "enabled: false"
         for need in planned.stage.needs:
             result = self.results[need]
-            if not result.in_effect:
+            if not result.serves:
                 return f"needs '{need}', which is {outcome_name(result.outcome)}"
         return None
+
+    def fixed_upstream(self, planned: PlannedStage) -> tuple[Judged, ...]:
+        """Return the evidence on the base that the stage is needless there, () where there is none."""
+        upstream = planned.stage.upstream
+        if upstream is None:
+            return ()
+        base = View(self.installed, self.installed, self.plan.facts, sources=self.sources)
+        judged = tuple(self.judged("upstream", upstream.fixed_when, base))
+        return judged if all(j.verdict.holds for j in judged) else ()
 
     def applied(
         self,
@@ -211,20 +227,10 @@ class _Fold:
         lock = self.lock
         if lock is None:
             return "unlocked"
-        fits = [self.fit_of(link, lock) for link in added if link.definition.name != FILE]
+        fits = [fit_of(link, lock, self.installed, self.sources) for link in added if link.definition.name != FILE]
         if "unlocked" in fits:
             return "unlocked"
         return "adapted" if "adapted" in fits else "exact"
-
-    def fit_of(self, link: Link, lock: Lock) -> Fit:
-        known = lock.base_image(link.definition)
-        if not known:
-            return "unlocked"
-        at_base = image(link.definition, self.installed.get(link.definition.file), self.sources)
-        in_chain = any(
-            link.before in chain.images(link.definition) and link.before is not None for chain in lock.bases.values()
-        )
-        return "exact" if at_base in known or in_chain else "adapted"
 
     def rendered(self, planned: PlannedStage) -> dict[str, bytes]:
         made = {}
@@ -295,6 +301,7 @@ class _Fold:
             if result.in_effect:
                 final[id_] = tuple(self.judged("final", self.lasting(result.planned), self.view()))
                 findings.extend(self.lost(result, j) for j in final[id_] if not j.verdict.holds)
+        findings.extend(expired(self.results.values(), self.installed, self.plan.facts.versions))
         touched = frozenset(self.tree.changed_since(self.installed))
         findings.extend(self.house_rules(touched))
         results = list(self.results.values())
@@ -361,6 +368,18 @@ class _Fold:
                     note = f"stage '{result.id}', which is off ({result.outcome.reason}), deploys it"
                     return dataclasses.replace(found, notes=(*found.notes, note))
         return found
+
+
+def fit_of(link: Link, lock: Lock, base: Tree, sources: Sources) -> Fit:
+    """Tell how a definition that a stage met compares with the lock's; `base` is the tree with its wheels."""
+    known = lock.base_image(link.definition)
+    if not known:
+        return "unlocked"
+    at_base = image(link.definition, base.get(link.definition.file), sources)
+    in_chain = any(
+        link.before in chain.images(link.definition) and link.before is not None for chain in lock.bases.values()
+    )
+    return "exact" if at_base in known or in_chain else "adapted"
 
 
 def _waived(found: Diagnostic, stages: Sequence[StageResult]) -> Diagnostic:

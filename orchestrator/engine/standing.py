@@ -11,7 +11,6 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from orchestrator.checks.verdict import Status
 from orchestrator.checks.view import Sources, View
 from orchestrator.code.edits import Assign, Delete
 from orchestrator.code.scopes import FILE, MODULE, Definition
@@ -27,7 +26,8 @@ from orchestrator.engine.likeness import (
     same_code,
     with_other_values,
 )
-from orchestrator.engine.outcome import Applied, Skipped, not_now
+from orchestrator.engine.outcome import Applied, Skipped
+from orchestrator.engine.releases import closed
 from orchestrator.engine.states import Judgement, Part, Standing, State, together
 from orchestrator.engine.wheels import edited_files
 
@@ -80,7 +80,8 @@ class _Look:
             return Standing(planned.id, State.NOTHING, "it renders artefacts only")
         reason = self.switched_off(planned)
         if reason is not None:
-            self.skipped.add(planned.id)
+            if not reason.startswith("fixed upstream"):
+                self.skipped.add(planned.id)
             return Standing(planned.id, State.SKIPPED, reason)
         parts = [
             *self.wheels(planned),
@@ -96,14 +97,11 @@ class _Look:
         if need is not None:
             return f"needs '{need}', which is skipped"
         result = self.results.get(planned.id)
-        if result is not None and isinstance(result.outcome, Skipped) and result.outcome.when:
-            return result.outcome.reason
+        if result is not None and isinstance(result.outcome, Skipped):
+            outcome = result.outcome
+            return outcome.reason if outcome.upstream or outcome.when else None
         if self.made is None:
-            view = View(self.work, self.tree, self.plan.facts, sources=self.sources)
-            for check in planned.stage.when or ():
-                verdict = check.judge(view)
-                if verdict.status is Status.FAILS:
-                    return not_now(check, verdict).reason
+            return closed(planned.stage, View(self.work, self.tree, self.plan.facts, sources=self.sources))
         return None
 
     def settled(self, found: dict[str, Standing]) -> dict[str, Standing]:

@@ -34,7 +34,7 @@ IMAGE = "(image)"
 EVERY = "(every stage)"
 """In place of a stage's id: what belongs to the build as a whole; what is judged anew, though no byte need change."""
 _GROUND = frozenset(["base", "roots", WHOLE_TARGET])
-_WHOLE = frozenset(["enabled", "when", "needs", "after", "one_of", "kind"])
+_WHOLE = frozenset(["enabled", "upstream", "when", "needs", "after", "one_of", "kind"])
 """Keys that decide whether, and after what, all of a stage happens."""
 _PARTS = ("edits", "deploy", "render", "wheels")
 
@@ -165,7 +165,8 @@ class _Comparison:
             self.entries(id_, key, [p for p in old if p.key == key], [p for p in new if p.key == key])
             return
         self.found[id_].add(f"`{key}` has changed", new if key in _WHOLE else ())
-        if key in {"provides", "enabled", "when"} and (self.after[id_].get("provides") or key == "provides"):
+        switches = key in {"enabled", "upstream", "when"} and self.after[id_].get("provides")
+        if switches or key == "provides":
             self.provided.append(id_)
 
     def entries(self, id_: str, key: str, old: list[_Part], new: list[_Part]) -> None:

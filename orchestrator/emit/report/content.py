@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from orchestrator.engine.model import Waiver
 
 OutcomeKind = Literal["exact", "adapted", "unlocked", "already", "skipped", "failed"]
-CONDITION = "when"
+CONDITIONS = frozenset({"upstream", "when"})
 """The role of a check that switches a stage: that it does not hold is no fault."""
 
 
@@ -151,5 +151,5 @@ class Report:
 
     def checks(self, status: Status) -> int:
         """Return how many checks came out this way the last time they were judged, conditions aside."""
-        rows = [row for section in self.sections for row in section.checks if row.role != CONDITION]
+        rows = [row for section in self.sections for row in section.checks if row.role not in CONDITIONS]
         return sum(row.last.status == status for row in rows)

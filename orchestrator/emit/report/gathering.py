@@ -183,7 +183,7 @@ def _checks(judged: Sequence[Judged], final: Sequence[Judged]) -> Iterable[Check
     for j in judged:
         now, end = _moment(j), ends.get((j.check, j.subject), Moment())
         match j.role:
-            case "when" | "pre":
+            case "upstream" | "when" | "pre":
                 moments = (now, Moment(), Moment())
             case "effect":
                 moments = (_BEFORE, now, end)

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from orchestrator.checks.verdict import Status
-from orchestrator.emit.report.content import CONDITION
+from orchestrator.emit.report.content import CONDITIONS
 from orchestrator.emit.report.drawing import Vertex, drawing_of
 from orchestrator.emit.report.text import visible
 from orchestrator.emit.tables import checks_cell
@@ -70,7 +70,7 @@ def outcomes(report: Report) -> list[tuple[str, str, int]]:
 
 def cells(report: Report) -> dict[str, str]:
     """Return stage → how many of its checks hold; conditions are no promises and are not counted."""
-    kept = {r["stage"]: [check for check in r["checks"] if check["role"] != CONDITION] for r in report.records}
+    kept = {r["stage"]: [check for check in r["checks"] if check["role"] not in CONDITIONS] for r in report.records}
     return {stage: checks_cell(checks) if checks else NONE for stage, checks in kept.items()}
 
 
