@@ -63,6 +63,12 @@ class Sources:
             self._made[key] = make(path, raw)
         return self._made[key]  # type: ignore[return-value]  # one file is read in one way
 
+    def copy(self) -> Sources:
+        """Return sources that know what these know; what either learns from now on is its own."""
+        made = Sources()
+        made._known = dict(self._known)
+        return made
+
     def keep(self, source: Source) -> Source:
         """Remember a source that an edit made."""
         return self._known.setdefault((source.path, source.raw), source)

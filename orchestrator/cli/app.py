@@ -14,6 +14,7 @@ import typer
 
 from orchestrator.cli import (
     audit,
+    bump,
     diff,
     explain,
     init,
@@ -45,7 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog="Exit codes: " + "; ".join(f"{int(code)} {code.meaning}" for code in ExitCode),
 )
-COMMANDS = (init, match, validate, plan, diff, render, verify, audit, lock, inspect, tune, sweep, explain)
+COMMANDS = (init, match, validate, plan, diff, render, verify, audit, lock, bump, inspect, tune, sweep, explain)
 for module in COMMANDS:
     context = getattr(module, "CONTEXT", None)
     app.command(module.__name__.rpartition(".")[2], context_settings=context)(module.command)

@@ -16,7 +16,7 @@ from orchestrator.origin.workspace import WorkspaceFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from orchestrator.checks.view import Sources
+    from orchestrator.checks.view import Facts, Sources
     from orchestrator.cli.options import Request
     from orchestrator.engine.lock import Chain, Lock
     from orchestrator.engine.outcome import Run
@@ -51,6 +51,8 @@ class BaseTree:
     notices: tuple[Diagnostic, ...] = ()
     wheels: Mapping[str, Wheel] = field(default_factory=dict)
     """Distribution → the wheel that a stage puts over the tree."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Package root → its version, where the origin says it."""
 
 
 def workspace_files(request: Request) -> WorkspaceFiles:
@@ -156,7 +158,7 @@ def origin_exit(found: tuple[Diagnostic, ...]) -> ExitCode:
 
 
 def tree_of(plan: Plan, request: Request) -> BaseTree:
-    """Return the base tree without wheels, as `base_of` does; raises `Rejected` where it cannot be had."""
+    """Return the base tree without the wheels of the stages; raise `Rejected` or `Stopped` where it cannot be had."""
     given = _supplied(plan, request)
     left = frozenset(plan.target.roots) - given.keys()
     parts = list(given.values())
@@ -167,7 +169,7 @@ def tree_of(plan: Plan, request: Request) -> BaseTree:
             if not given:
                 raise
             parts.append(BaseTree(Tree(), "", notices=tuple(_absent(d) for d in error.diagnostics)))
-    return _together(parts)
+    return together(parts)
 
 
 def _absent(found: Diagnostic) -> Diagnostic:
@@ -176,13 +178,15 @@ def _absent(found: Diagnostic) -> Diagnostic:
     return replace(found, message=message, severity=Severity.WARNING)
 
 
-def _together(parts: list[BaseTree]) -> BaseTree:
+def together(parts: list[BaseTree]) -> BaseTree:
+    """Return the trees of several package roots as one."""
     return BaseTree(
         Tree({path: content for part in parts for path, content in part.tree.items()}),
         "; ".join(part.name for part in parts if part.name),
         frozenset().union(*(part.compiled for part in parts)),
         {name: value for part in parts for name, value in part.inputs.items()},
         tuple(notice for part in parts for notice in part.notices),
+        versions={root: version for part in parts for root, version in part.versions.items()},
     )
 
 
@@ -218,7 +222,7 @@ def _from_origin(plan: Plan, origin: Origin, request: Request, left: frozenset[s
 
     match origin:
         case SdistBase():
-            return [_sdist(plan, origin, request)] if origin.fills(plan.target.roots) in left else []
+            return [sdist_tree(plan, origin, request)] if origin.fills(plan.target.roots) in left else []
         case WorkspaceBase(workspace=folder):
             return _from_workspace(folder, request, left)
         case SuppliedBase(supplied=how):
@@ -229,7 +233,8 @@ def _from_origin(plan: Plan, origin: Origin, request: Request, left: frozenset[s
             raise Stopped((Diagnostic("E308", message, help=help_),), ExitCode.USAGE)
 
 
-def _sdist(plan: Plan, origin: SdistBase, request: Request) -> BaseTree:
+def sdist_tree(plan: Plan, origin: SdistBase, request: Request) -> BaseTree:
+    """Return the package root that a source distribution fills; raise `Rejected` where it cannot be had or read."""
     from orchestrator.origin.archive import read_package
     from orchestrator.origin.sdist import cache_folder, fetch_sdist
 
@@ -243,11 +248,13 @@ def _sdist(plan: Plan, origin: SdistBase, request: Request) -> BaseTree:
         environment=environment,
         command=request.command,
     )
-    found, faults = read_package(archive.path, origin.package, origin.fills(plan.target.roots))
+    root = origin.fills(plan.target.roots)
+    found, faults = read_package(archive.path, origin.package, root)
     if errors(faults):
         raise Rejected(faults)
-    inputs = {origin.sdist: archive.sha256}
-    return BaseTree(found.tree, origin.sdist, found.compiled, inputs, (*archive.notices, *faults))
+    inputs, notices = {origin.sdist: archive.sha256}, (*archive.notices, *faults)
+    versions = {root: origin.sdist.partition("==")[2]}
+    return BaseTree(found.tree, origin.sdist, found.compiled, inputs, notices, versions=versions)
 
 
 def _from_workspace(folder: str, request: Request, left: frozenset[str]) -> list[BaseTree]:
@@ -271,7 +278,8 @@ def _from_workspace(folder: str, request: Request, left: frozenset[str]) -> list
         raise Stopped((first, *made.diagnostics), exit_code_of(made))
     inputs = {**base.inputs, f"{folder}/pipeline": plan.digest}
     tree = Tree({path: content for path, content in made.tree.items() if path.partition("/")[0] in left})
-    return [BaseTree(tree, f"{folder} on {base.name}", base.compiled, inputs, base.notices)]
+    name = f"{folder} on {base.name}"
+    return [BaseTree(tree, name, base.compiled, inputs, base.notices, versions=base.versions)]
 
 
 def lock_of(request: Request) -> Lock | None:
@@ -322,14 +330,17 @@ def run_on(
         plan = with_wheels(plan, base.wheels)
     except Rejected as error:
         raise Stopped(error.diagnostics, ExitCode.INVALID) from None
-    if base.compiled:
-        facts = replace(plan.facts, packages=plan.facts.packages | base.compiled)
-        plan = replace(plan, facts=facts)
+    plan = replace(plan, facts=facts_on(plan, base))
     lock = lock_of(request)
     chain = None
     if patched and not (lock and base.tree.digest in lock.bases):
         chain = _known_chain(plan, base, request, lock, trees or tree_of)
     return deeply(lambda: run(plan, base.tree, lock, chain, sources))
+
+
+def facts_on(plan: Plan, base: BaseTree) -> Facts:
+    """Return the facts of the target with what the base adds: its compiled modules, and which versions it is."""
+    return replace(plan.facts, packages=plan.facts.packages | base.compiled, versions=base.versions)
 
 
 def _known_chain(

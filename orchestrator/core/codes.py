@@ -226,6 +226,13 @@ CODES: dict[str, Code] = {
         "Give one of them.",
         (USAGE,),
     ),
+    "E135": Code(
+        "no base to bump to",
+        "`bump` or `lock --to` was told no release, or one that cannot be taken: no requirement, a package that fills "
+        "no package root of the target, a range that no release fits.",
+        "Write NAME==VERSION or a range such as `NAME>=1.2,<2`, or name a tree or an image.",
+        (USAGE,),
+    ),
     "E140": Code(
         "copy of a source that no stage uses",
         "A file of the workspace ends in the same two names as a file that a stage writes, or is nearly the same as a "
@@ -1020,6 +1027,12 @@ CODES: dict[str, Code] = {
         "expiry cannot be judged",
         "A stage has `expires:`, and neither the origin of the base nor the package says which version it is.",
         "Take a base from a source distribution, or one whose package assigns `__version__`.",
+        (OK,),
+    ),
+    "W518": Code(
+        "expectation does not come true",
+        "`expect:` of a stage speaks of this release of the base, and `bump` finds another verdict.",
+        "Remove the entry, or narrow its `on:`.",
         (OK,),
     ),
     "W520": Code(

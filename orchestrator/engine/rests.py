@@ -75,9 +75,9 @@ def rested_on(planned: PlannedStage, result: StageResult, authors: Authors, base
         if file not in authors or raw is None or not any(authors[file]):
             continue
         here = sources.get(file, raw)
-        lines = _matched(edit, here)
+        lines = pending(edit, here)
         there = base.get(file)
-        if lines is None or (there is not None and _matched(edit, sources.get(file, there)) is not None):
+        if lines is None or (there is not None and pending(edit, sources.get(file, there)) is not None):
             continue
         wrote = {authors[file][line - 1] for line in lines} - {""}
         # A transform may ask for code that it leaves alone: then it rests on whoever wrote any of the file.
@@ -85,7 +85,7 @@ def rested_on(planned: PlannedStage, result: StageResult, authors: Authors, base
     return found - {"", planned.id}
 
 
-def _matched(planned: PlannedEdit, source: Source) -> set[int] | None:
+def pending(planned: PlannedEdit, source: Source) -> set[int] | None:
     """Return the lines that an edit that is still to be done works on, None where it does nothing or fails."""
     scoped = planned.edit
     if isinstance(scoped.edit, Transform):
@@ -173,7 +173,7 @@ def would_have_written(
             if (
                 edit.edit.file in tried.written
                 and raw is not None
-                and _matched(edit, ground.sources.get(edit.edit.file, raw)) is not None
+                and pending(edit, ground.sources.get(edit.edit.file, raw)) is not None
             ):
                 return _naming(fault, other, result)
     return fault

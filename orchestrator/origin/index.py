@@ -7,6 +7,7 @@ import logging
 import re
 import shutil
 import ssl
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -175,23 +176,34 @@ def _save(session: Fetcher, link: Link, folder: Path) -> Path:
     return path
 
 
+_LISTENING = threading.Lock()
+_PROPAGATED: list[bool] = []
+"""Whether the library's words went on to other listeners before the first of ours, while there is one."""
+
+
 @contextlib.contextmanager
 def _heard(report: _Report) -> Iterator[None]:
     """Collect what the library would print: it logs that a page failed, and then finds nothing."""
+    here = threading.get_ident()
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            report.said.append(record.getMessage())
+            if record.thread == here:  # several may download at once
+                report.said.append(record.getMessage())
 
     logger, listener = logging.getLogger("unearth"), Listener(logging.WARNING)
-    before = logger.propagate
-    logger.addHandler(listener)
-    logger.propagate = False
+    with _LISTENING:
+        if not any(type(handler).__name__ == Listener.__name__ for handler in logger.handlers):
+            _PROPAGATED.append(logger.propagate)
+        logger.addHandler(listener)
+        logger.propagate = False
     try:
         yield
     finally:
-        logger.removeHandler(listener)
-        logger.propagate = before
+        with _LISTENING:
+            logger.removeHandler(listener)
+            if not any(type(handler).__name__ == Listener.__name__ for handler in logger.handlers):
+                logger.propagate = _PROPAGATED.pop()
 
 
 def _words(error: BaseException) -> str:
@@ -223,3 +235,37 @@ def _not_found(  # noqa: PLR0913, PLR0917 - one search, and all that it depends 
 
 def _list(words: Sequence[str]) -> str:
     return ", ".join(words) or "any index (pip's configuration says no-index)"
+
+
+def listed(kind: Kind, name: str, settings: IndexSettings) -> dict[Version, bool]:
+    """Return the releases that the sources have, yanked ones left out → whether there is a file of this kind.
+
+    Raises `Rejected`: E301 no source answers, E303 none has the package.
+    """
+    report = _Report()
+    found: dict[Version, bool] = {}
+    with _heard(report), contextlib.ExitStack() as stack:
+        try:
+            client = stack.enter_context(_session(settings, report))
+            session = cast("Fetcher", client)  # as in `download`
+            finder = PackageFinder(
+                session,
+                find_links=[s for s in settings.find_links if "://" in s or Path(s).exists()],
+                index_urls=list(settings.index_urls),
+                ignore_compatibility=True,
+            )
+            packages = list(finder.find_all_packages(name, allow_yanked=False))
+        except UNREACHABLE as error:
+            report.broken.append(_words(error))
+            packages = []
+    for package in packages:
+        try:
+            version = Version(package.version or "")
+        except InvalidVersion:
+            continue
+        found[version] = found.get(version, False) or package.link.filename.endswith(kind.endings)
+    if not found:
+        asked = _list([redacted(source) for source in (*settings.find_links, *settings.index_urls)])
+        code = "E301" if report.broken else "E303"
+        raise Rejected(Diagnostic(code, f"no release of {name} on {asked}", notes=report.notes, help=kind.advice))
+    return found
