@@ -94,7 +94,8 @@ def prepare(request: Request, base: tuple[str, ...] = ()) -> Prepared:
             raise
         return replace(bare, notices=tuple(_unknown(d) for d in error.diagnostics[:1]))
     dressed = replace(plan, facts=facts_on(plan, _dressed(own, outfit)))
-    reference = deeply(lambda: make_reference(dressed, own.tree, lock))
+    plain = {path: content for each in inner.values() if each.own for path, content in each.own.tree.items()}
+    reference = deeply(lambda: make_reference(dressed, own.tree, lock, Tree(plain) if inner else None))
     return replace(bare, reference=reference, own=own)
 
 
@@ -154,7 +155,7 @@ def released(prepared: Prepared, release: str) -> tuple[BaseTree, tuple[StageFat
             case WorkspaceBase(workspace=folder):
                 inner = prepared.inner[folder]
                 base, below = released(inner, release)
-                judged = judge_on(inner, base)
+                judged = judge_on(inner, base, _lost(inner, below))
                 fates += [*below, *(_of_workspace(folder, inner, stage) for stage in judged.fate.stages)]
                 parts.append(_made(inner, base, judged.tree, prepared))
             case SuppliedBase():
@@ -203,7 +204,7 @@ def judge_wanted(prepared: Prepared, wanted: Wanted) -> BaseFate:
         base, below = _tree(prepared, wanted)
     except (Rejected, Stopped) as error:
         return BaseFate(wanted.name, wanted.release.partition("==")[2], missing=error.diagnostics)
-    found = judge_on(prepared, replace(base, name=wanted.name)).fate
+    found = judge_on(prepared, replace(base, name=wanted.name), _lost(prepared, below)).fate
     notices = tuple(notice for notice in base.notices if notice.severity is not Severity.NOTE)
     return replace(
         found,
@@ -223,9 +224,24 @@ def _tree(prepared: Prepared, wanted: Wanted) -> tuple[BaseTree, tuple[StageFate
     return tree_of(prepared.plan, replace(prepared.request, trees=(wanted.tree,))), ()
 
 
-def judge_on(prepared: Prepared, base: BaseTree) -> Judged:
-    """Return what becomes of a prepared pipeline on a base that is there."""
-    from orchestrator.engine.bump.judge import judge
+def judge_on(prepared: Prepared, base: BaseTree, lost: Mapping[str, str] | None = None) -> Judged:
+    """Return what becomes of a prepared pipeline on a base that is there; `lost` is what is missing of it."""
+    from orchestrator.engine.bump.judge import Base, judge
 
     plan = replace(prepared.plan, facts=facts_on(prepared.plan, _dressed(base, prepared.outfit)))
-    return deeply(lambda: judge(plan, base.tree, base.name, prepared.lock, prepared.reference))
+    given = Base(base.name, base.tree, lost or {})
+    return deeply(lambda: judge(plan, given, prepared.lock, prepared.reference))
+
+
+def _lost(prepared: Prepared, below: tuple[StageFate, ...]) -> dict[str, str]:
+    """Return the files that stages of the workspaces which make the base could not write: file → which, and why."""
+    from orchestrator.engine.bump.fates import APPLIES
+
+    fates = {stage.stage: stage.fate for stage in below if stage.fate not in APPLIES}
+    lost: dict[str, str] = {}
+    for inner in prepared.inner.values():
+        for id_, result in inner.reference.results.items() if inner.reference else ():
+            name = f"{inner.plan.name}/{id_}"
+            if name in fates:
+                lost.update(dict.fromkeys(result.after, f"{name} writes, which is {fates[name]}"))
+    return lost

@@ -100,14 +100,16 @@ def _stage(stage: StageFate) -> Iterator[str]:
     if not parts:
         return
     yield f"  {stage.stage}: {stage.fate}"
+    shown: set[str] = set()
     for part in parts:
-        yield from _part(part)
+        yield from _part(part, again=part.diff in shown)
+        shown.add(part.diff)
     if stage.yaml:
         yield "    the whole stage applies, and its checks hold, with:"
         yield from _indented(stage.yaml, "      ")
 
 
-def _part(part: Part) -> Iterator[str]:
+def _part(part: Part, *, again: bool) -> Iterator[str]:
     where = f" -> {part.found}" if part.found else ""
     yield f"    {part.name}: {part.fate}{where}" + (f"  [{part.code}]" if part.code else "")
     if part.detail:
@@ -117,7 +119,9 @@ def _part(part: Part) -> Iterator[str]:
         return
     yield from (f"      {note}" for note in part.notes)
     yield from (f"      near: {near}" for near in part.near)
-    if part.diff:
+    if part.diff and again:
+        yield "      what changed in the base: as above"
+    elif part.diff:
         yield "      what changed in the base:"
         yield from _cut(part.diff)
     if part.yaml:

@@ -13,6 +13,7 @@ from orchestrator.engine.bump.fates import APPLIES
 from orchestrator.engine.bump.parts import of_fault
 from orchestrator.engine.bump.proposal import applies, edit_yaml, moved_to, stage_yaml, whole_applies
 from orchestrator.engine.bump.upstream import definition_diff
+from orchestrator.engine.rests import pending
 from orchestrator.spec.releases import Fate
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Failing:
     reference: Reference | None
     down: Mapping[str, str]
     """Stages whose work is missing, and what became of them."""
+    lost: Mapping[str, str]
+    """Files that a workspace which makes the base could not write as it should: file → which stage of it, and why."""
     ground: Ground
 
     def judged(self, part: Part, fault: Diagnostic, earlier: Sequence[Part]) -> Part:
@@ -47,13 +50,13 @@ class Failing:
         if not self.alone.edits:
             return found
         edit = self.alone.edits[0]
-        missing = self.missing(edit, earlier)
+        missing = self.missing(edit, fault, earlier)
         if missing:
             return dataclasses.replace(found, fate=Fate.NOT_REACHED, detail=missing, notes=(fault.message,), help="")
         found = dataclasses.replace(found, notes=(*found.notes, *self.held_already()), diff=self.diff(edit, edit))
         return self.searched(found, edit, fault) if fault.code in _SEARCHED else found
 
-    def missing(self, edit: PlannedEdit, earlier: Sequence[Part]) -> str:
+    def missing(self, edit: PlannedEdit, fault: Diagnostic, earlier: Sequence[Part]) -> str:
         """Return what the edit rests on and is not there: code of a stage, or of an edit of its own stage."""
         if self.reference is None:
             return ""
@@ -61,9 +64,21 @@ class Failing:
         stages = [id_ for id_ in self.reference.rests.get(key, ()) if id_ in self.down]
         if stages:
             return f"rests on code that stage '{stages[0]}' writes, which is {self.down[stages[0]]}"
+        if edit.edit.file in self.lost and self.rests_on_workspace(edit):
+            return f"rests on code that {self.lost[edit.edit.file]}"
+        if fault.code == "E407":  # a name that is bound elsewhere in the file: nothing says by which line
+            for id_ in self.plan.ancestors[self.planned.id] & self.down.keys():
+                if edit.edit.file in self.reference.results[id_].after:
+                    return f"reads what stage '{id_}' writes into the file, which is {self.down[id_]}"
         own = self.reference.own.get(key, frozenset())
         failed = next((p for p in earlier if p.number in own and p.fate not in APPLIES), None)
         return f"rests on edit {failed.number} of its stage, which is {failed.fate}" if failed else ""
+
+    def rests_on_workspace(self, edit: PlannedEdit) -> bool:
+        """Tell whether the edit applies to its own base only because of the workspace that makes that."""
+        assert self.reference is not None  # noqa: S101 - `missing` asked
+        plain = self.reference.plain.get(edit.edit.file) if self.reference.plain is not None else None
+        return plain is None or pending(edit, self.ground.sources.get(edit.edit.file, plain)) is None
 
     def held_already(self) -> tuple[str, ...]:
         """Return a note where all that the stage makes true on its own base is true here without it."""

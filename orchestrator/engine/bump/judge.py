@@ -29,7 +29,7 @@ from orchestrator.engine.wheels import edited_files
 from orchestrator.spec.releases import Fate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from orchestrator.core.diagnostics import Diagnostic
     from orchestrator.core.tree import Tree
@@ -47,21 +47,32 @@ class Judged:
     tree: Tree
 
 
-def judge(plan: Plan, base: Tree, name: str, lock: Lock | None, reference: Reference | None) -> Judged:
-    """Return what becomes of `plan` on `base`, which is called `name`. Nothing is raised for bad input.
+@dataclasses.dataclass(frozen=True)
+class Base:
+    """A base: its name and tree, and what the workspaces that make it could not write (file → who, and why)."""
+
+    name: str
+    tree: Tree
+    lost: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def judge(plan: Plan, base: Base, lock: Lock | None, reference: Reference | None) -> Judged:
+    """Return what becomes of `plan` on `base`. Nothing is raised for bad input.
 
     `lock` says which definitions are exact; those that it does not know are compared with `reference`.
     """
-    return _Bump(plan, base, name, lock, reference).judged()
+    return _Bump(plan, base, lock, reference).judged()
 
 
 class _Bump:
     """The state between two stages: the trees of the run and of what would be, who wrote what, and what is off."""
 
-    def __init__(self, plan: Plan, base: Tree, name: str, lock: Lock | None, reference: Reference | None) -> None:
+    def __init__(self, plan: Plan, given: Base, lock: Lock | None, reference: Reference | None) -> None:
+        base = given.tree
         self.plan = plan
         self.base = base
-        self.name = name
+        self.name = given.name
+        self.lost = given.lost
         self.lock = lock
         self.reference = reference
         self.sources = reference.sources.copy() if reference else View(base, base).sources
@@ -236,7 +247,7 @@ class _Bump:
                 continue
             tried = attempt(alone, ground)
             if tried.faults:
-                failing = Failing(self.plan, planned, alone, self.reference, self.down, ground)
+                failing = Failing(self.plan, planned, alone, self.reference, self.down, self.lost, ground)
                 parts.append(failing.judged(part, tried.faults[0], parts))
                 continue
             if tried.present and not tried.pending:
@@ -265,6 +276,6 @@ class _Bump:
     def with_proposal(self, planned: PlannedStage, parts: Sequence[Part]) -> StageFate:
         found = StageFate(planned.id, tuple(parts))
         if any(part.found for part in parts):
-            failing = Failing(self.plan, planned, planned, self.reference, self.down, self.ground())
+            failing = Failing(self.plan, planned, planned, self.reference, self.down, self.lost, self.ground())
             return failing.with_whole(found)
         return found

@@ -97,7 +97,8 @@ def _definition(scoped: ScopedEdit, ground: Ground) -> Search:
     exact = [c for c in renamed if c.likeness == 1.0] if body and len(body.lines) >= _SPEAKING else []
     if len(exact) == 1:
         return Search(exact[0])
-    near = sorted([*renamed, *same], key=lambda c: -(c.likeness or 0))
+    others = [_compared(d, node, s, body) for d, node, s in every]
+    near = sorted([*renamed, *others], key=lambda c: -(c.likeness or 0))
     return Search(near=tuple(near[:3]), several=len(exact) > 1)
 
 
@@ -201,31 +202,40 @@ def _best(found: Iterable[Candidate]) -> Search:
 def _matching(scoped: ScopedEdit, ground: Ground) -> list[Candidate]:
     """Return the definitions in which the edit would apply now and would not have applied in the old package."""
     trace = _trace(scoped, ground)
-    if trace is None:
+    if not trace:
         return []
+    holders = [path for path, raw in (ground.old or {}).items() if trace in raw and path.endswith(".py")]
+    alone = holders == [scoped.file]  # else that code says nothing about where it comes from
     found = []
-    for source in _files(scoped.file, ground, lambda raw: trace.encode() in raw):
+    for source in _files(scoped.file, ground, lambda raw: trace in raw):
+        if not alone and source.path != scoped.file:
+            continue
         for definition, line in _scopes_of(scoped.edit, source):
             if not _matched_before(scoped.edit, definition, ground):
                 found.append(Candidate(definition, line))
     return found
 
 
-def _trace(scoped: ScopedEdit, ground: Ground) -> str | None:
-    """Return a piece of text that stands where the edit applied: the first line of its site in the old package."""
+def _trace(scoped: ScopedEdit, ground: Ground) -> bytes:
+    """Return what stands where the edit applied: the first line of its site in the old package; empty for none.
+
+    A line that the old file has more often than the edit has sites is no trace.
+    """
     raw = ground.old.get(scoped.file) if ground.old is not None else None
     if raw is None or not isinstance(scoped.edit, Assign | Replace | Delete | Insert):
-        return None
+        return b""
     if isinstance(scoped.edit, Insert) and scoped.edit.anchor is None:
-        return None
+        return b""
     try:
         state = examine(scoped.edit, ground.sources.get(scoped.file, raw), scoped.within)
     except Rejected:
-        return None
+        return b""
     code = state.sites[0].code.removesuffix(" …")
     if isinstance(scoped.edit, Assign):
         code = code.partition("=")[0].strip()
-    return code if isinstance(state, Pending) and len(code) > 1 else None
+        return code.encode() if len(code) > 1 else b""
+    often = raw.count(code.encode())
+    return code.encode() if isinstance(state, Pending) and len(code) > 1 and often <= len(state.sites) else b""
 
 
 def _scopes_of(edit: Edit, source: Source) -> Iterator[tuple[Definition, int]]:

@@ -39,6 +39,8 @@ class Reference:
     own: Mapping[tuple[str, int], frozenset[int]]
     """(stage, number of the edit) → the earlier edits of its stage that it may anchor on."""
     sources: Sources = field(repr=False)
+    plain: Tree | None = None
+    """The base before the workspaces that made it, where such made it."""
 
 
 def stage_results(plan: Plan, run: Iterator[StageResult | Run]) -> Iterator[StageResult]:
@@ -48,8 +50,11 @@ def stage_results(plan: Plan, run: Iterator[StageResult | Run]) -> Iterator[Stag
         yield event
 
 
-def make_reference(plan: Plan, base: Tree, lock: Lock | None) -> Reference:
-    """Return the run of `plan` on its own base, as far as other bases are compared with it."""
+def make_reference(plan: Plan, base: Tree, lock: Lock | None, plain: Tree | None = None) -> Reference:
+    """Return the run of `plan` on its own base, as far as other bases are compared with it.
+
+    `plain` is the base before the workspaces that made it.
+    """
     sources = Sources()
     authors: Authors = {}
     rests: dict[tuple[str, int], frozenset[str]] = {}
@@ -67,7 +72,9 @@ def make_reference(plan: Plan, base: Tree, lock: Lock | None) -> Reference:
         installed = installed.with_roots(result.roots)
     links = (link for result in results.values() if isinstance(result.outcome, Applied) for link in result.links)
     chain = Chain(tuple(links))
-    return Reference(installed, made, chain, Lock().with_base(base.digest, "", chain), results, rests, own, sources)
+    return Reference(
+        installed, made, chain, Lock().with_base(base.digest, "", chain), results, rests, own, sources, plain
+    )
 
 
 def _own(
