@@ -40,11 +40,22 @@ def command(
     tree: TreeOption = None,
     offline: OfflineOption = False,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 6 if the lock is out of date.")] = False,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept", metavar="STAGE", help="Bless only what this stage meets, after showing it. Repeatable."
+        ),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="RELEASE", help="With --accept: on this release, NAME==VERSION.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Compute pipeline.lock and show, definition by definition, what it blesses.
 
-    A run on another tree (--tree) adds that base to the lock; the target's own base replaces its former one.
+    A run on another tree (--tree) adds that base to the lock; the target's own base replaces its former one. With
+    --accept only the definitions that some stages touch are blessed, after a diff of each that has changed; what the
+    lock holds of other stages stays.
 
     Example: orchestrator lock --check
     """
@@ -56,6 +67,13 @@ def command(
     request = Request(
         workspace, file, target, variant, tuple(settings or ()), tuple(tree or ()), offline, command="lock"
     )
+    if accept or to:
+        from orchestrator.cli.accept import accept_stages
+
+        lock_bytes = accept_stages(request, tuple(accept or ()), to, check=check, as_json=as_json)
+        if lock_bytes is not None and not check:
+            _write(workspace / LOCK, lock_bytes)
+        return ExitCode.MISMATCH if check and lock_bytes is not None else ExitCode.OK
     plan = make_plan_for(request)
     around = workspace_findings(plan, request)
     base = base_of(plan, request)

@@ -11,7 +11,7 @@ from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 from orchestrator.engine.outcome import Applied, Link
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from orchestrator.engine.outcome import Run
 
@@ -76,6 +76,18 @@ class Lock:
         """Return the lock with the chain of one base set."""
         names = {**self.base_names, digest: name}
         return replace(self, bases={**self.bases, digest: chain}, base_names=names)
+
+    def accepting(self, digest: str, name: str, links: Iterable[Link], order: Sequence[str]) -> Lock:
+        """Return the lock with what some stages meet in one base; what it holds of other stages and bases stays.
+
+        `order` are the stages as the plan has them.
+        """
+        new = list(links)
+        stages = {link.stage for link in new}
+        kept = [link for link in self.bases[digest].links if link.stage not in stages] if digest in self.bases else []
+        place = {stage: number for number, stage in enumerate(order)}
+        chain = Chain(tuple(sorted([*kept, *new], key=lambda link: place.get(link.stage, len(place)))))
+        return self.with_base(digest, name, chain)
 
     def to_bytes(self) -> bytes:
         """Return the lock file: sorted, one spelling, readable in a diff."""

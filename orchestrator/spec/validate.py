@@ -155,7 +155,7 @@ def _words(error: ErrorDetails) -> str:
             return (
                 "is empty" if context.get("min_length") == 1 else f"has less than {context.get('min_length')} entries"
             )
-        case "literal_error":
+        case "literal_error" | "enum":
             return f"must be {context.get('expected')}"
         case "string_pattern_mismatch":
             return f"does not match `{context.get('pattern')}`"

@@ -138,4 +138,11 @@ def _fits_a_block(text: str) -> bool:
 def _scalar(value: object) -> str:
     if isinstance(value, str) and _PLAIN.match(value) and value.lower() not in _MEANT:
         return value
-    return json.dumps(value, ensure_ascii=not isinstance(value, str) or not value.isprintable())
+    if isinstance(value, str):
+        return "".join(_escaped(character) for character in json.dumps(value, ensure_ascii=False))
+    return json.dumps(value)
+
+
+def _escaped(character: str) -> str:
+    """Return a character as it may stand in a text in double quotes: one that is not seen by its number."""
+    return character if character.isprintable() else f"\\U{ord(character):08X}"
