@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from orchestrator.cli.bases import own_tree, prepare, released
 from orchestrator.cli.steps import BaseTree, Stopped, deeply, exit_code_of, facts_on, tree_of
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from orchestrator.core.tree import Tree
     from orchestrator.engine.lock import Lock
     from orchestrator.engine.outcome import Link, Run, StageResult
+
+
+_RELEASE: Final = re.compile(r"[A-Za-z0-9._-]+==[^=\s]+\Z")
 
 
 def accept_stages(
@@ -102,8 +106,11 @@ def _former(prepared: Prepared, lock: Lock, base: BaseTree) -> Tree | None:
         return own.tree
     cached = replace(prepared, request=replace(prepared.request, offline=True))
     for digest, name in lock.base_names.items():
+        release = name.rpartition(" ")[2]
+        if not _RELEASE.match(release):
+            continue
         try:
-            found = released(cached, name.rpartition(" ")[2])[0].tree
+            found = released(cached, release)[0].tree
         except (Rejected, Stopped):
             continue
         if found.digest == digest:

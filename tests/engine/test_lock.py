@@ -172,3 +172,42 @@ def test_a_patched_tree_is_recognised_by_the_lock(workspace: Workspace) -> None:
     ended = workspace.run("plan", "--json")
     assert [r["outcome"] for r in ended.records() if r["event"] == "stage"] == ["already applied"]
     assert workspace.run("verify").code == 0
+
+
+def test_accepting_a_stage_leaves_what_the_lock_holds_of_others(tmp_path: Path) -> None:
+    second = LIMIT_STAGE.replace("id: limit", "id: second").replace("a.py, name", "b.py, name")
+    workspace = Workspace.at(tmp_path, LIMIT_STAGE + second)
+    workspace.base({"b.py": CODE})
+    assert workspace.run("lock").code == 0
+    lock = workspace.folder / "pipeline.lock"
+    before = read_lock("pipeline.lock", lock.read_bytes())
+    changed = replaced(CODE, "LIMIT = 4", "LIMIT = 4\nOTHER = 1")
+    workspace.base({"a.py": changed, "b.py": changed})
+    assert workspace.run("lock", "--accept", "limit", "--check").code == 6
+    assert lock.read_bytes() == before.to_bytes()
+    ended = workspace.run("lock", "--accept", "limit")
+    assert (ended.code, "limit: pkg/a.py   has changed since it was locked" in ended.out) == (0, True), ended
+    after = read_lock("pipeline.lock", lock.read_bytes())
+    digest = workspace.tree().digest
+    assert {link.stage for link in after.bases[digest].links} == {"limit"}
+    assert after == before.accepting(digest, after.base_names[digest], after.bases[digest].links, ["limit", "second"])
+    outcomes = {r["stage"]: r["outcome"] for r in workspace.run("plan", "--json").records() if r["event"] == "stage"}
+    assert outcomes == {"limit": "applied (exact)", "second": "applied (adapted)"}
+    assert "nothing to accept" in workspace.run("lock", "--accept", "limit").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("--accept", "limt"), 2), (("--to", "pkg==1"), 2), (("--accept", "limit", "--to", "other==1"), 2)],
+)
+def test_what_cannot_be_accepted_is_a_diagnostic(tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
+    workspace = Workspace.at(tmp_path)
+    assert workspace.run("lock", *arguments).code == code
+
+
+def test_a_stage_that_does_not_apply_is_not_accepted(tmp_path: Path) -> None:
+    workspace = Workspace.at(tmp_path)
+    workspace.base({"a.py": replaced(CODE, "LIMIT", "CAP")})
+    ended = workspace.run("lock", "--accept", "limit", "--json")
+    assert (ended.code, [fault.split()[0] for fault in faults(ended)]) == (4, ["E403"])
+    assert not (workspace.folder / "pipeline.lock").exists()
