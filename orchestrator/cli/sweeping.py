@@ -28,7 +28,7 @@ def look_for_extra() -> None:
     missing = [name for name in _EXTRA if find_spec(name) is None]
     if missing:
         message = f"`sweep` needs {', '.join(missing)}, which this Python does not have"
-        raise _stop("E913", message, "Install the extra: python -m pip install 'orchestrator[sweep]'.")
+        raise _stop("E901", message, "Install the extra: python -m pip install 'orchestrator[sweep]'.")
 
 
 def look_at_command(words: Sequence[str], port: int | None) -> None:
@@ -152,7 +152,7 @@ def _show(result: Result, settings: Settings, folder: Path, *, as_json: bool) ->
     message = f"no value could be measured; {settings.parameter}={last.value}: {getattr(last.found, 'message', '')}"
     notes = tuple(getattr(last.found, "log", ()))[-10:]
     help_ = f"Look at the server's log below {folder}, correct its command, and try again with --retry."
-    print_diagnostics([Diagnostic("E914", message, help=help_, notes=notes)], lambda *_: None, as_json=as_json)
+    print_diagnostics([Diagnostic("E913", message, help=help_, notes=notes)], lambda *_: None, as_json=as_json)
     return ExitCode.CHECK_FAILED
 
 

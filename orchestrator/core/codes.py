@@ -998,12 +998,6 @@ CODES: dict[str, Code] = {
         (USAGE, INVALID),
     ),
     "E913": Code(
-        "extra not installed",
-        "The command needs packages that the program alone does not bring.",
-        "Install the extra that the message names.",
-        (USAGE,),
-    ),
-    "E914": Code(
         "nothing could be measured",
         "No server got through its load, whatever the value.",
         "Look at the log of the server in the folder of the value.",

@@ -103,5 +103,5 @@ def test_a_configuration_that_the_engine_refuses_is_recorded_with_its_own_words(
     assert (record["fault"]["kind"], record["fault"]["phase"]) == ("died", "start")
     assert any("max_model_len" in said for said in record["fault"]["log"])
     assert recommendation["value"] is None
-    assert diagnostic["code"] == "E914"
+    assert diagnostic["code"] == "E913"
     assert processes(str(tiny_model)) == []

@@ -150,7 +150,7 @@ def test_two_failures_running_end_a_sweep(tmp_path: Path) -> None:
     assert [record["value"] for record in values] == ["1", "2"]
     assert recommendation["value"] is None
     assert "two values failed running" in recommendation["ended"]
-    assert diagnostic["code"] == "E914"
+    assert diagnostic["code"] == "E913"
     assert "unrecognised arguments" in " ".join(diagnostic["notes"])
 
 
@@ -283,7 +283,7 @@ def test_the_server_s_own_options_are_not_ours(tmp_path: Path) -> None:
     made = workspace(tmp_path)
     ended = swept(made, "--values", "1", server=("--", "no-such-program", "{port}", "--json", "-C", "elsewhere"))
     assert ended.code == 5
-    assert "error[E914]" in ended.err, "no JSON was asked of us"
+    assert "error[E913]" in ended.err, "no JSON was asked of us"
 
 
 def test_without_the_extra_its_name_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,7 +291,7 @@ def test_without_the_extra_its_name_is_told(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("orchestrator.cli.sweeping.find_spec", lambda name: None if name == "httpx" else find(name))
     ended = swept(workspace(tmp_path), "--values", "1")
     assert ended.code == 2
-    assert "error[E913]" in ended.err
+    assert "error[E901]" in ended.err
     assert "orchestrator[sweep]" in ended.err
 
 
