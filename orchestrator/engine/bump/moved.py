@@ -29,7 +29,7 @@ MAX_FILES = 40
 """Files of one search that are parsed; a name that more of them define says nothing."""
 _SPEAKING = 3
 """Lines from which on a body that is found under another name is taken for the same one."""
-_LONG = 24
+_LONG = 12
 """Characters from which on a line of code is a trace of where it comes from."""
 
 
