@@ -498,7 +498,7 @@ def test_a_base_without_a_source_does_not_keep_others_from_being_judged(
 # --- generated modules
 
 _name = st.from_regex(r"v[a-z]{3,8}_", fullmatch=True)
-_line = st.builds("{} = {} + {}".format, _name, _name, st.integers(0, 99))
+_line = st.builds("{} = x + {}".format, _name, st.integers(0, 9_999))
 
 
 @st.composite
