@@ -57,7 +57,13 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # what the terminal cannot show is escaped, not a fault
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(run_app(sys.argv[1:]))
+    code = run_app(sys.argv[1:])
+    if (
+        code == ExitCode.INTERRUPTED
+    ):  # a thread may still be inside native code, which the interpreter's end would abort
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run_app(arguments: list[str]) -> int:
