@@ -1,1 +1,0 @@
-"""A transform and a check for orchestrator."""
