@@ -1,22 +1,22 @@
 """PagedAttention V2 by a compiled kernel: `paged_attention_v2.cu`, which the image's own compiler makes a library of.
 
 The library stands beside this file; it has no Python in it and is called through ctypes. Where it is missing, or a call
-is not one that it can do, that is a `NotImplementedError` before anything is launched.
+is not one that it can do, that is a `NotImplementedError` before anything is launched. vLLM calls
+`paged_attention_v2_or_pytorch`, which does not even load a library that has not passed its trial (`trust.py`).
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from typing import NamedTuple
 
 import torch
 
 from .paged_attention_v2_pytorch import paged_attention_v2 as pytorch_paged_attention_v2
+from .trust import attempt, library_path
 
-VARIABLE = "VLLM_PAGED_ATTENTION_V2_LIBRARY"
-"""Environment variable with the path of another library than the one beside this file."""
+OPERATION = "compiled_decode_v2"
 
 VERSION = 1
 """Of the library's interface."""
@@ -39,16 +39,19 @@ _SIGNATURE = (
 )
 
 
+class LaunchError(RuntimeError):
+    """CUDA refused a launch, or tells of an earlier one that failed; `error_code` is its number."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"CUDA error {code} when the compiled PagedAttention V2 was launched")
+        self.error_code = code
+
+
 class Library(NamedTuple):
     """The library, and whether its pointers are the host's rather than a device's."""
 
     function: ctypes._NamedFuncPointer
     on_host: bool
-
-
-def path_of_library() -> str:
-    """Return where the library is looked for."""
-    return os.environ.get(VARIABLE) or os.path.join(os.path.dirname(__file__), "paged_attention_v2.so")  # noqa: PTH118, PTH120 - as text, for ctypes
 
 
 @functools.lru_cache(maxsize=8)
@@ -191,7 +194,7 @@ def paged_attention_v2(  # noqa: PLR0917 - vLLM's signature
 
     Raises:
         NotImplementedError: There is no library, or the inputs are none that it takes; nothing was launched.
-        RuntimeError: The launch failed.
+        LaunchError: The launch failed.
         ValueError: The heads cannot be divided among the KV heads.
     """
     del exp_sum, max_logits, tmp_out, num_kv_heads, block_size, k_scale, v_scale
@@ -199,7 +202,7 @@ def paged_attention_v2(  # noqa: PLR0917 - vLLM's signature
     if blocksparse_vert_stride is not None and blocksparse_vert_stride > 1:
         raise NotImplementedError("block-sparse attention is not supported by the compiled PagedAttention V2")
     _refuse(query, key_cache, value_cache, kv_cache_dtype)
-    found = library(path_of_library())
+    found = library(library_path(OPERATION))
     if query.is_cuda == found.on_host:
         raise NotImplementedError(f"tensors on {query.device} are not for a library compiled for another processor")
     if block_tables.dtype != torch.int32 or seq_lens.dtype != torch.int32:
@@ -234,14 +237,16 @@ def paged_attention_v2(  # noqa: PLR0917 - vLLM's signature
     if code == -1:
         raise NotImplementedError(f"the compiled PagedAttention V2 does not take {sizes}")
     if code:
-        raise RuntimeError(f"CUDA error {code} when the compiled PagedAttention V2 was launched")
+        raise LaunchError(code)
     if target is not out:
         out.copy_(target)
 
 
 def paged_attention_v2_or_pytorch(*args: object, **kwargs: object) -> None:
-    """Do the same, by the PyTorch implementation where the compiled one refuses; takes and raises what both do."""
-    try:
-        paged_attention_v2(*args, **kwargs)  # type: ignore[arg-type]  # one signature, passed through
-    except NotImplementedError:
-        pytorch_paged_attention_v2(*args, **kwargs)  # type: ignore[arg-type]  # the same
+    """Do the same by the compiled kernel once its trial has passed, else, or where it refuses, by PyTorch.
+
+    Raises:
+        Exception: What the PyTorch implementation raises, or an error of the kernel after which the device is lost.
+    """
+    if not attempt(OPERATION, paged_attention_v2, *args, **kwargs):
+        pytorch_paged_attention_v2(*args, **kwargs)  # type: ignore[arg-type]  # one signature, passed through

@@ -2,15 +2,18 @@
 
     python3 -m vllm.attention.ops.trial prefix_prefill
 
-It compiles the operation's kernel, runs it on small inputs and compares the result with the PyTorch path, computed on
-the CPU in float32. That also checks the device's `tl.dot`, which all results go through. Two lines of JSON go to the
-standard output: `{"trial": "begun"}` once only the kernel can still fail, and the result with its figures. Whatever
-else is printed goes to the standard error. Exit code 0 means right.
+It compiles the operation's kernel, or loads the library that a compiler made of it, runs it on small inputs and
+compares the result with the PyTorch path, computed on the CPU in float32. That also checks the device's `tl.dot`, which
+all results of Triton's go through. Two lines of JSON go to the standard output: `{"trial": "begun"}` once only the
+kernel can still fail, and the result with its figures. Whatever else is printed goes to the standard error. Exit code 0
+means right.
 
 The inputs are what serving gives: grouped query heads, sequences of several pages and a partial one, new prompts beside
 continued ones, and NaN in every slot that holds no token, since recycled pages keep what they held.
 
-`TRITON_INTERPRET=1` runs it on the CPU, without bfloat16, whose products Triton's interpreter gets wrong.
+`TRITON_INTERPRET=1` runs Triton's on the CPU, without bfloat16, whose products its interpreter gets wrong. A library
+that was compiled for the host is tried there with `VLLM_TRITON_TRIAL_DEVICE=cpu`; it refuses another device's tensors,
+as one for a device refuses the host's.
 """
 
 from __future__ import annotations
@@ -146,7 +149,7 @@ def decode(head_size: int, dtype: torch.dtype, device: torch.device) -> Case:
     return Case(_name(head_size, dtype), TOLERANCE[dtype], run, expected)
 
 
-CASES = {"prefix_prefill": prefill, "paged_decode_v2": decode}
+CASES = {"prefix_prefill": prefill, "paged_decode_v2": decode, "compiled_decode_v2": decode}
 
 
 def _name(head_size: int, dtype: torch.dtype) -> str:
@@ -156,7 +159,8 @@ def _name(head_size: int, dtype: torch.dtype) -> str:
 def cases(operation: str, device: torch.device) -> Iterator[Case]:
     """Yield the cases of an operation that this device can be asked for."""
     types = [torch.float16]
-    if device.type == "cuda" and torch.cuda.is_bf16_supported():
+    compiled = OPERATIONS[operation].library is not None
+    if torch.cuda.is_bf16_supported() if device.type == "cuda" else compiled:
         types.append(torch.bfloat16)
     for dtype in types:
         for head_size in HEAD_SIZES:
@@ -217,6 +221,15 @@ def end_with_parent() -> None:
         sys.exit(1)
 
 
+def device_of(operation: str) -> torch.device:
+    """Return where an operation is tried: on the CPU for the interpreter and for the host's library."""
+    said = os.environ.get(DEVICE, "")
+    interpreted = os.environ.get("TRITON_INTERPRET", "").lower() in {"1", "true", "on", "yes"}
+    if said == "cpu" if OPERATIONS[operation].library else interpreted:
+        return torch.device("cpu")
+    return torch.device("cuda", int(said or 0))
+
+
 def main(operation: str) -> int:
     """Try an operation and return the exit code."""
     answer = os.dup(1)
@@ -229,9 +242,8 @@ def main(operation: str) -> int:
     if operation not in OPERATIONS:
         sys.stderr.write(f"no such operation: {operation}; there are: {', '.join(OPERATIONS)}\n")
         return 2
-    device = torch.device("cpu")
-    if os.environ.get("TRITON_INTERPRET", "").lower() not in {"1", "true", "on", "yes"}:
-        device = torch.device("cuda", int(os.environ.get(DEVICE) or 0))
+    device = device_of(operation)
+    if device.type == "cuda":
         torch.cuda.set_device(device)
         torch.zeros(1, device=device).item()
     say(trial="begun")

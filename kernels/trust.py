@@ -1,10 +1,13 @@
-"""Which Triton paths may run: on a device that a kernel can hang for good, none does before it has been tried.
+"""Which kernels may run: on a device that a kernel can hang for good, none does before it has been tried.
 
 An operation that is asked for the first time is tried in a child process with a time limit: `trial.py` beside this file
 compiles its kernel, runs it on small inputs and compares it with the PyTorch path. The verdict is kept for this device,
-driver, Triton and kernel, so that one trial serves all ranks and later starts. A mark is written before a trial begins
-and removed after it; one that is found later means that the trial was cut off, perhaps by a device that hung, and the
-operation is not trusted until somebody removes it.
+driver, Triton and kernel, so that one trial serves all ranks and later starts; for a kernel that the image's compiler
+made, the bytes of its library stand in Triton's place, and nothing of it is loaded before. A mark is written before a
+trial begins and removed after it; one that is found later means that the trial was cut off, perhaps by a device that
+hung, and the operation is not trusted until somebody removes it.
+
+The variables are named after Triton, whose kernels were the first; they hold for every operation:
 
     VLLM_TRITON_TRUST             unset or `trial`: as above. `all`, `on` or `1`: trusted without a trial; `none`, `off`
                                   or `0`: not; operations separated by commas: these without a trial, no others
@@ -49,11 +52,37 @@ DEVICE = "VLLM_TRITON_TRIAL_DEVICE"
 """Set in the child process to the index of its parent's device."""
 
 
+class Library(NamedTuple):
+    """A library that the image's compiler made: its file beside this one, and the variable that may name another."""
+
+    variable: str
+    file: str
+
+    @property
+    def path(self) -> str:
+        """Where it is looked for; relative paths are those of the current folder, and nothing is searched."""
+        return os.path.abspath(os.environ.get(self.variable) or os.path.join(os.path.dirname(__file__), self.file))  # noqa: PTH100, PTH118, PTH120 - for ctypes
+
+
 class Operation(NamedTuple):
-    """The module that holds the kernel, and those besides it that a verdict depends on; some may not be deployed."""
+    """The module that holds the kernel, and those besides it that a verdict depends on; some may not be deployed.
+
+    A kernel that has no library is Triton's.
+    """
 
     kernel: str
     others: tuple[str, ...]
+    library: Library | None = None
+
+    @property
+    def path(self) -> str:
+        """What `live` calls the path that the kernel takes."""
+        return "compiled" if self.library else "triton"
+
+    @property
+    def title(self) -> str:
+        """What a line of the log begins with."""
+        return "Compiled kernel" if self.library else "Triton"
 
 
 _OTHERS = ("muh_dispatch", "paged_attention_pytorch", "trial", "trust")
@@ -61,8 +90,13 @@ _OTHERS = ("muh_dispatch", "paged_attention_pytorch", "trial", "trust")
 OPERATIONS = {
     "prefix_prefill": Operation("prefix_prefill", _OTHERS),
     "paged_decode_v2": Operation("paged_attention_v2_triton", _OTHERS),
+    "compiled_decode_v2": Operation(
+        "paged_attention_v2_compiled",
+        _OTHERS[1:],
+        Library("VLLM_PAGED_ATTENTION_V2_LIBRARY", "paged_attention_v2.so"),
+    ),
 }
-"""Operations that have a Triton path."""
+"""Operations that have a path besides PyTorch's; which of them are deployed is another matter."""
 
 _EVERY = ("all", "on", "1")
 _NO = ("none", "off", "0")
@@ -92,7 +126,7 @@ class Decision(NamedTuple):
 
 
 def trusted(operation: str) -> bool:
-    """Return whether the Triton path of `operation` may be used; says so in the log once per process and operation.
+    """Return whether the kernel of `operation` may be used; says so in the log once per process and operation.
 
     The first call may take as long as a trial, later ones look up a dictionary.
 
@@ -129,23 +163,36 @@ def attempt(operation: str, function: Callable[..., object], *args: Any, **kwarg
     return True
 
 
+def library_path(operation: str) -> str:
+    """Return where the library of `operation` is looked for, which is where its trial looks; empty if it has none."""
+    library = OPERATIONS[operation].library
+    return library.path if library is not None else ""
+
+
 def live() -> list[dict[str, str]]:
     """Return which path each operation takes and why, as far as the environment and the folder of verdicts tell.
 
     Needs neither Triton nor a device; it sees the environment of the process that asks. A row has `operation`, `path`
-    (`triton`, `pytorch`, or `undecided` where the first use will start a trial) and `reason`. An operation has several
-    rows where verdicts of several devices are kept, and one for each living process that switched to its fallback.
+    (`triton`, `compiled`, `pytorch`, or `undecided` where the first use will start a trial) and `reason`. An operation
+    has several rows where verdicts of several devices are kept, and one for each living process that switched to its
+    fallback; it has none where its kernel is not deployed.
     """
     rows = []
-    for operation in OPERATIONS:
+    for operation in deployed():
         decision = _said_by_environment(operation, os.environ)
         if decision is not None:
-            found = [("triton" if decision.trusted else "pytorch", decision.reason)]
+            found = [(OPERATIONS[operation].path if decision.trusted else "pytorch", decision.reason)]
         else:
             found = list(_kept_verdicts(operation))
         found += _switched(operation)
         rows += [{"operation": operation, "path": path, "reason": reason} for path, reason in found]
     return rows
+
+
+def deployed() -> list[str]:
+    """Return the operations whose kernels stand beside this file."""
+    here = Path(__file__)
+    return [name for name, operation in OPERATIONS.items() if here.with_name(f"{operation.kernel}.py").exists()]
 
 
 # ------------------------------------------------------------------------------------------------------------ decisions
@@ -181,7 +228,10 @@ def _said_by_environment(operation: str, environ: Mapping[str, str]) -> Decision
     """Return the decision that the environment makes; None where a trial does."""
     if environ.get(GUARD):
         return Decision(False, f"{GUARD} is set: this process is a trial")
-    if importlib.util.find_spec("triton") is None:
+    library = library_path(operation)
+    if library and not os.path.isfile(library):  # noqa: PTH113 - a text
+        return Decision(False, f"there is no compiled library {library}")
+    if not library and importlib.util.find_spec("triton") is None:
         return Decision(False, "Triton is not installed")
     names = _names(environ)
     if not names or (len(names) == 1 and names[0] in _TRY):
@@ -227,7 +277,7 @@ def _say_once(operation: str, level: int, message: str) -> None:
     """Log a line about an operation unless this process has said it; refusals may name shapes, so lines are counted."""
     if (operation, message) not in _said and len(_said) < _MOST_LINES:
         _said.add((operation, message))
-        _logger.log(level, "Triton %s: %s", operation, message)
+        _logger.log(level, "%s %s: %s", OPERATIONS[operation].title, operation, message)
 
 
 # ----------------------------------------------------------------------------------------------- failures while serving
@@ -258,10 +308,11 @@ def _is_final(operation: str, error: Exception) -> bool:
         return False
     with _lock:
         _decisions[operation] = Decision(False, f"it failed in this process: {what}")
+    named = f"{OPERATIONS[operation].title} {operation}"
     if lost:
-        _logger.error("Triton %s: %s, the error is raised (%s)", operation, lost, what)
+        _logger.error("%s: %s, the error is raised (%s)", named, lost, what)
     else:
-        _logger.warning("Triton %s: not trusted any more in this process, its fallback runs (%s)", operation, what)
+        _logger.warning("%s: not trusted any more in this process, its fallback runs (%s)", named, what)
     _leave_note(operation, what)
     return bool(lost)
 
@@ -303,7 +354,7 @@ class _Key(NamedTuple):
     operation: str
     device: str
     driver: str
-    triton: str
+    triton: str  # "none" where the kernel is not Triton's
     digest: str
 
     @property
@@ -331,7 +382,7 @@ def _tried(operation: str, environ: Mapping[str, str]) -> Decision:
     if limit is None:
         return Decision(False, f"{TIMEOUT}={environ[TIMEOUT]!r} is not a number of seconds above 0")
     try:
-        device = _device()
+        device = _device(operation)
         if device is None:
             return Decision(False, "this process uses no CUDA device yet; it is asked again once it does", lasts=False)
         digest = _digest(operation)
@@ -340,7 +391,7 @@ def _tried(operation: str, environ: Mapping[str, str]) -> Decision:
     folder = _folder(environ)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        store = _Store(folder, _Key(operation, device.name, device.driver, _triton_version(), digest))
+        store = _Store(folder, _Key(operation, device.name, device.driver, _triton_version(operation), digest))
         return store.verdict() or _one_trial(store, device, limit)
     except OSError as error:
         what = f"{error.strerror or error} ({error.filename or folder})"
@@ -376,6 +427,9 @@ def _carry_out(store: _Store, device: _Device, limit: float) -> _Outcome:
     """Run the trial in a child process; every wait is bounded."""
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)  # noqa: PTH100 - '' means the current folder
     environ = {**os.environ, "PYTHONPATH": paths, GUARD: str(os.getpid()), DEVICE: device.ordinal}
+    library = OPERATIONS[store.key.operation].library
+    if library is not None:
+        environ[library.variable] = library.path  # the child runs in another folder
     command = [sys.executable, "-m", f"{__package__}.trial", store.key.operation]
     begin = time.monotonic()
     # Files take what is written whatever becomes of the readers; pipes could block both sides.
@@ -473,13 +527,17 @@ def _limit(environ: Mapping[str, str]) -> float | None:
     return seconds if seconds > 0 and math.isfinite(seconds) else None
 
 
-def _device() -> _Device | None:
-    """Return the device that this process uses, without being the first to touch it."""
-    if os.environ.get("TRITON_INTERPRET", "").lower() in {"1", "true", "on", "yes"}:
+def _device(operation: str) -> _Device | None:
+    """Return the device that this process uses, without being the first to touch it.
+
+    A library may be one for the host: where there is no CUDA device, that is what the operation can be asked for.
+    """
+    compiled = OPERATIONS[operation].library is not None
+    if not compiled and os.environ.get("TRITON_INTERPRET", "").lower() in {"1", "true", "on", "yes"}:
         return _Device("interpreter", "none", "")
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
-        return None
+        return _Device("host", "none", "cpu") if compiled and torch and not torch.cuda.is_available() else None
     index = torch.cuda.current_device()
     return _Device(torch.cuda.get_device_name(index), _driver(torch), str(index))
 
@@ -494,8 +552,10 @@ def _driver(torch: Any) -> str:  # noqa: ANN401 - the module, if somebody else h
     return ", ".join(found) or "unknown"
 
 
-def _triton_version() -> str:
-    """Return the version that Triton states, without importing it."""
+def _triton_version(operation: str) -> str:
+    """Return the version that Triton states, without importing it; `none` where the kernel is not Triton's."""
+    if OPERATIONS[operation].library is not None:
+        return "none"
     spec = importlib.util.find_spec("triton")
     try:
         text = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
@@ -506,10 +566,10 @@ def _triton_version() -> str:
 
 
 def _digest(operation: str) -> str:
-    """Return the digest of all that a verdict depends on in this folder.
+    """Return the digest of all that a verdict depends on in this folder, and of the library's bytes.
 
     Raises:
-        OSError: The kernel's module cannot be read.
+        OSError: The kernel's module, or its library, cannot be read.
     """
     total = hashlib.sha256()
     wanted = OPERATIONS[operation]
@@ -517,6 +577,9 @@ def _digest(operation: str) -> str:
         path = Path(__file__).with_name(f"{module}.py")
         content = b"" if module != wanted.kernel and not path.exists() else path.read_bytes()
         total.update(f"{module} {len(content)}\n".encode() + content)
+    library = library_path(operation)
+    if library:
+        total.update(b"library\n" + Path(library).read_bytes())
     return total.hexdigest()
 
 
@@ -639,7 +702,7 @@ def _kept_verdicts(operation: str) -> Iterator[tuple[str, str]]:
     except OSError as error:
         yield "pytorch", f"verdicts cannot be told: {error.strerror or error} ({error.filename or folder})"
         return
-    version = _triton_version()
+    version = _triton_version(operation)
     seen = set()
     for file in files:
         with contextlib.suppress(OSError, TypeError):
@@ -656,9 +719,10 @@ def _kept_verdicts(operation: str) -> Iterator[tuple[str, str]]:
             if file.suffix == ".pending" and store.is_held():
                 yield "undecided", f"{where}: a trial is going on"
             else:
-                yield "triton" if decision.trusted else "pytorch", f"{where}: {decision.reason}"
+                yield OPERATIONS[operation].path if decision.trusted else "pytorch", f"{where}: {decision.reason}"
     if not seen:
-        yield "undecided", f"no verdict in {folder} for this kernel and Triton {version}: the first use starts a trial"
+        what = library_path(operation) or f"Triton {version}"
+        yield "undecided", f"no verdict in {folder} for this kernel and {what}: the first use starts a trial"
 
 
 # ---------------------------------------------------------------------------------------------- processes that switched
@@ -707,13 +771,13 @@ def _switched(operation: str) -> Iterator[tuple[str, str]]:
 
 
 def main() -> int:
-    """Decide about every operation now, on the first device; return 0 if all are trusted."""
+    """Decide about every operation that is deployed now, on the first device; return 0 if all are trusted."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     import torch  # noqa: PLC0415 - only a process of its own may be the first to touch the device
 
     if torch.cuda.is_available():
         torch.zeros(1, device="cuda")
-    return 0 if all([trusted(operation) for operation in OPERATIONS]) else 1  # noqa: C419 - every one is tried
+    return 0 if all([trusted(operation) for operation in deployed()]) else 1  # noqa: C419 - every one is tried
 
 
 if __name__ == "__main__":
