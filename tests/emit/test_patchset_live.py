@@ -218,10 +218,14 @@ def test_a_stage_that_has_nothing_asked_looks_as_before() -> None:
     assert entry.record() == {"id": "one", "outcome": "Applied", "files": ["vllm/x.py"]}
 
 
-def test_the_policy_of_the_kernels_answers_without_a_device(image: Image) -> None:
+def test_the_policy_of_the_kernels_answers_without_a_device_about_those_that_are_there(image: Image) -> None:
     image.installed((ROOT / "kernels/trust.py").read_bytes())
-    rows = image.live(0, VLLM_TRITON_TRUST="none", VLLM_TRITON_TRUST_CACHE=str(image.top / "verdicts"))["operations"]
-    assert [(row["operation"], row["path"]) for row in rows] == [
-        ("prefix_prefill", "pytorch"),
-        ("paged_decode_v2", "pytorch"),
-    ]
+
+    def paths() -> list[tuple[str, str]]:
+        own = {"VLLM_TRITON_TRUST": "none", "VLLM_TRITON_TRUST_CACHE": str(image.top / "verdicts")}
+        return [(row["operation"], row["path"]) for row in image.live(0, **own)["operations"]]
+
+    assert paths() == []
+    for kernel in ("prefix_prefill", "paged_attention_v2_compiled"):
+        image.module(0).with_name(f"{kernel}.py").touch()
+    assert paths() == [("prefix_prefill", "pytorch"), ("compiled_decode_v2", "pytorch")]

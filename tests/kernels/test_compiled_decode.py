@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernels import paged_attention_v2_compiled as compiled
+from kernels import trust
 from tests.kernels import decode, decode_cases
 from tests.kernels.decode import Step
 from tests.kernels.dense import assert_close, cached, queries, slopes_of
@@ -23,6 +27,7 @@ from tests.kernels.implementations import Implementation
 from tests.muh import headers
 
 HALF = torch.float16
+VARIABLE = "VLLM_PAGED_ATTENTION_V2_LIBRARY"
 SOURCE = headers.ROOT / "kernels" / "paged_attention_v2.cu"
 HOST = Path(__file__).with_name("cuda_on_host.h")
 FLOAT32 = "a cache of float32 has pages of four"
@@ -31,23 +36,25 @@ TARGETS = {"bi100": 64, "h200": 32}
 """Target → threads of a warp."""
 
 
+def host_library(folder: Path, target: str, source: Path = SOURCE) -> Path:
+    """Make the library of a target by a host compiler, and return it."""
+    made = folder / "paged_attention_v2.so"
+    language = ("-O2", "-fPIC", "-shared", "-include", HOST, "-x", "c++")
+    include = ("-I", headers.lay(folder / "muh", target))
+    headers.compiled(["g++", *headers.WARNINGS, *include, *language, source, "-o", made])
+    return made
+
+
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The library of each target, by a host compiler."""
-    made = {}
-    for target in TARGETS:
-        folder = tmp_path_factory.mktemp(target)
-        made[target] = folder / "paged_attention_v2.so"
-        language = ("-O2", "-fPIC", "-shared", "-include", HOST, "-x", "c++")
-        include = ("-I", headers.lay(folder / "muh", target))
-        headers.compiled(["g++", *headers.WARNINGS, *include, *language, SOURCE, "-o", made[target]])
-    return made
+    return {target: host_library(tmp_path_factory.mktemp(target), target) for target in TARGETS}
 
 
 @pytest.fixture
 def library(libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """The one of the device with the wide warps, in use."""
-    monkeypatch.setenv(compiled.VARIABLE, str(libraries["bi100"]))
+    monkeypatch.setenv(VARIABLE, str(libraries["bi100"]))
     return libraries["bi100"]
 
 
@@ -82,8 +89,22 @@ def test_it_gives_the_dense_answer_in_every_case(name: str) -> None:
 def test_it_gives_the_dense_answer_in_every_case_on_a_cuda_device(
     name: str, device_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(compiled.VARIABLE, str(device_library))
+    monkeypatch.setenv(VARIABLE, str(device_library))
     CASES[name](Implementation("compiled", "cuda"))
+
+
+@pytest.mark.gpu
+def test_it_passes_its_trial_on_a_cuda_device(device_library: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kernels.trial", "compiled_decode_v2"],
+        env={**os.environ, VARIABLE: str(device_library)},
+        cwd=headers.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 of 4 cases right" in done.stdout
 
 
 @pytest.mark.gpu
@@ -92,7 +113,7 @@ def test_it_gives_the_dense_answer_in_every_case_on_a_cuda_device(
 def test_it_agrees_with_the_other_implementations_on_a_cuda_device(
     other: str, shape: tuple[int, int, int], device_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(compiled.VARIABLE, str(device_library))
+    monkeypatch.setenv(VARIABLE, str(device_library))
     heads, kv_heads, head_size = shape
     for dtype in (torch.float16, torch.bfloat16):
         pages = cached([8192, 1000, 17], kv_heads=kv_heads, head_size=head_size, dtype=dtype)
@@ -105,7 +126,7 @@ def test_it_agrees_with_the_other_implementations_on_a_cuda_device(
 def test_a_captured_graph_follows_the_lengths_on_a_cuda_device(
     device_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(compiled.VARIABLE, str(device_library))
+    monkeypatch.setenv(VARIABLE, str(device_library))
     pages = cached([100, 3, 0, 2000], spare_columns=8192, kv_heads=1, head_size=128)
     step = Step(queries(4, 8, 128, HALF), pages, max_seq_len=131_072)
     there = {name: getattr(pages, name).cuda() for name in ("key_cache", "value_cache", "block_tables", "lengths")}
@@ -130,7 +151,7 @@ def test_the_width_of_a_warp_changes_no_bit(libraries: dict[str, Path], monkeypa
     found = []
     for target, threads in TARGETS.items():
         assert ctypes.CDLL(str(libraries[target])).muh_paged_attention_v2_warp_threads() == threads
-        monkeypatch.setenv(compiled.VARIABLE, str(libraries[target]))
+        monkeypatch.setenv(VARIABLE, str(libraries[target]))
         found.append(run(step))
     assert torch.equal(*found)
     assert_close(found[0], decode.expected(step))
@@ -233,13 +254,15 @@ def test_a_library_that_is_missing_or_another_is_refused_and_pytorch_takes_over(
         path = tmp_path / f"{content!r}.so"
         if content is not None:
             path.write_bytes(content)
-        monkeypatch.setenv(compiled.VARIABLE, str(path))
+        monkeypatch.setenv(VARIABLE, str(path))
         refused(step, "no compiled PagedAttention V2")
-    monkeypatch.setenv(compiled.VARIABLE, "libc.so.6")
+    monkeypatch.setenv(VARIABLE, "libc.so.6")  # is no path to it
     refused(step, "no compiled PagedAttention V2")
+    monkeypatch.setattr(trust, "_decisions", {})
     out = torch.full_like(step.query, float("nan"))
     decode.v2_into(step, out, decode.buffers(step), compiled.paged_attention_v2_or_pytorch)
     assert_close(out, decode.expected(step))
+    assert not trust.trusted(compiled.OPERATION)
 
 
 def test_a_library_with_another_interface_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +270,7 @@ def test_a_library_with_another_interface_is_refused(tmp_path: Path, monkeypatch
     names = ("muh_paged_attention_v2_version", "muh_paged_attention_v2")
     source.write_text("".join(f'extern "C" int {name}() {{ return 2; }}\n' for name in names))
     headers.compiled(["g++", "-shared", "-fPIC", source, "-o", tmp_path / "other.so"])
-    monkeypatch.setenv(compiled.VARIABLE, str(tmp_path / "other.so"))
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "other.so"))
     refused(Step(queries(1, 4, 64, HALF), cached([20])), "version 2")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 KERNELS = Path(__file__).parents[2] / "kernels"
-NAMES = ("paged_attention_pytorch.py", "paged_attention_v2_pytorch.py", "trust.py")
+NAMES = ("paged_attention_pytorch.py", "paged_attention_v2_pytorch.py", "paged_attention_v2_compiled.py", "trust.py")
 
 PROGRAM = """
 import sys
@@ -18,6 +18,7 @@ from vllm.attention.ops.paged_attention_pytorch import long_decode_attention, pr
 from vllm.attention.ops.trust import trusted
 assert "triton" not in sys.modules
 assert not any(name == "kernels" or name.startswith("kernels.") for name in sys.modules)
+from vllm.attention.ops import paged_attention_v2_compiled
 assert not trusted("prefix_prefill")
 print(paged_attention_v2.__module__, long_decode_attention.__module__, prefix_attention.__module__)
 """

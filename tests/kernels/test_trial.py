@@ -373,7 +373,7 @@ def test_a_trial_by_hand_prints_its_figures(scene: Scene) -> None:
         check=False,
     )
     assert wrong.returncode == 2
-    assert wrong.stderr == "no such operation: decode; there are: prefix_prefill, paged_decode_v2\n"
+    assert wrong.stderr == "no such operation: decode; there are: prefix_prefill, paged_decode_v2, compiled_decode_v2\n"
 
 
 def test_trials_can_be_had_before_a_server_starts(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""The policy that says which Triton paths may run."""
+"""The policy that says which kernels may run."""
 
 import importlib.util
 import json
@@ -30,10 +30,12 @@ def fresh() -> ModuleType:
 
 @pytest.fixture(autouse=True)
 def _world(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Triton is there, nothing has been decided, and nobody's own cache is touched."""
+    """Triton and a library are there, nothing has been decided, and nobody's own cache is touched."""
     for name in [name for name in os.environ if name.startswith("VLLM_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("VLLM_TRITON_TRUST_CACHE", str(tmp_path / "verdicts"))
+    (tmp_path / "v2.so").write_bytes(b"never loaded here")
+    monkeypatch.setenv("VLLM_PAGED_ATTENTION_V2_LIBRARY", str(tmp_path / "v2.so"))
     (tmp_path / "triton").mkdir()
     (tmp_path / "triton" / "__init__.py").write_text('__version__ = "9.9.1"\n', encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -42,7 +44,8 @@ def _world(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tm
 
 
 UNTRIED = "this file was loaded outside its package, no trial can be started"
-BOTH = {"prefix_prefill", "paged_decode_v2"}
+PATHS = {"prefix_prefill": "triton", "paged_decode_v2": "triton", "compiled_decode_v2": "compiled"}
+EVERY = set(PATHS)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +54,13 @@ BOTH = {"prefix_prefill", "paged_decode_v2"}
         ("none", set()),
         ("0", set()),
         ("off", set()),
-        ("all", BOTH),
-        ("1", BOTH),
-        ("ON", BOTH),
+        ("all", EVERY),
+        ("1", EVERY),
+        ("ON", EVERY),
         ("prefix_prefill", {"prefix_prefill"}),
         ("paged_decode_v2", {"paged_decode_v2"}),
-        (" Prefix_Prefill , paged_decode_v2,", BOTH),
+        ("compiled_decode_v2", {"compiled_decode_v2"}),
+        (" Prefix_Prefill , paged_decode_v2,", {"prefix_prefill", "paged_decode_v2"}),
         ("prefix_prefil", set()),
         ("prefix_prefil,paged_decode_v2", {"paged_decode_v2"}),
         ("all,prefix_prefill", {"prefix_prefill"}),
@@ -66,8 +70,9 @@ BOTH = {"prefix_prefill", "paged_decode_v2"}
 def test_the_variable_decides(value: str, expected: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_TRITON_TRUST", value)
     trust = fresh()
-    assert {operation for operation in BOTH if trust.trusted(operation)} == expected
-    assert {row["operation"] for row in trust.live() if row["path"] == "triton"} == expected
+    assert {operation for operation in PATHS if trust.trusted(operation)} == expected
+    found = {row["operation"]: row["path"] for row in trust.live()}
+    assert found == {name: path if name in expected else "pytorch" for name, path in PATHS.items()}
 
 
 @pytest.mark.parametrize("value", [None, "", " , ", "trial", "TRIAL"])
@@ -79,13 +84,15 @@ def test_a_trial_decides_unless_the_variable_does(
     trust = fresh()
     assert not trust.trusted("prefix_prefill")
     assert UNTRIED in caplog.text
-    [row, _] = trust.live()
-    assert row["path"] == "undecided"
+    [row, _, compiled] = trust.live()
+    assert row["path"] == compiled["path"] == "undecided"
     assert row["reason"].endswith("for this kernel and Triton 9.9.1: the first use starts a trial")
+    library = os.environ["VLLM_PAGED_ATTENTION_V2_LIBRARY"]
+    assert compiled["reason"].endswith(f"for this kernel and {library}: the first use starts a trial")
 
 
 @pytest.mark.parametrize("value", [None, "all", "prefix_prefill"])
-def test_without_triton_nothing_is_trusted(
+def test_without_triton_its_operations_are_not_trusted(
     value: str | None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if value is not None:
@@ -94,7 +101,55 @@ def test_without_triton_nothing_is_trusted(
     monkeypatch.setattr(trust.importlib.util, "find_spec", lambda _: None)
     assert not trust.trusted("prefix_prefill")
     assert "(Triton is not installed)" in caplog.text
-    assert [row["reason"] for row in trust.live()] == ["Triton is not installed"] * 2
+    assert [row["reason"] for row in trust.live()][:2] == ["Triton is not installed"] * 2
+
+
+@pytest.mark.parametrize("value", [None, "all", "compiled_decode_v2"])
+def test_without_its_library_the_compiled_operation_is_not_trusted(
+    value: str | None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if value is not None:
+        monkeypatch.setenv("VLLM_TRITON_TRUST", value)
+    (tmp_path / "v2.so").unlink()
+    trust = fresh()
+    said = f"there is no compiled library {tmp_path / 'v2.so'}"
+    assert not trust.trusted("compiled_decode_v2")
+    assert caplog.messages == [f"Compiled kernel compiled_decode_v2: not trusted, its fallback runs ({said})"]
+    assert [row["reason"] for row in trust.live() if row["operation"] == "compiled_decode_v2"] == [said]
+
+
+@pytest.mark.parametrize("value", ["all", "compiled_decode_v2"])
+def test_the_compiled_operation_needs_no_triton(
+    value: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_TRITON_TRUST", value)
+    trust = fresh()
+    monkeypatch.setattr(trust.importlib.util, "find_spec", lambda _: None)
+    assert trust.trusted("compiled_decode_v2")
+    assert caplog.messages[0].startswith(f"Compiled kernel compiled_decode_v2: trusted (VLLM_TRITON_TRUST={value}")
+
+
+def test_a_library_is_looked_for_at_its_path_and_nowhere_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    trust = fresh()
+    monkeypatch.chdir(tmp_path)
+    for text, path in (("v2.so", tmp_path / "v2.so"), ("", SOURCE.with_name("paged_attention_v2.so"))):
+        monkeypatch.setenv("VLLM_PAGED_ATTENTION_V2_LIBRARY", text)
+        assert trust.library_path("compiled_decode_v2") == str(path)
+    assert trust.library_path("prefix_prefill") == ""
+
+
+def test_what_is_not_deployed_is_not_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("VLLM_TRITON_TRUST", "all")
+    trust = fresh()
+    for kernels in ([], ["prefix_prefill"], ["paged_attention_v2_compiled", "prefix_prefill"]):
+        folder = tmp_path / str(len(kernels))
+        folder.mkdir()
+        for kernel in kernels:
+            (folder / f"{kernel}.py").touch()
+        monkeypatch.setattr(trust, "__file__", str(folder / "trust.py"))
+        found = {row["operation"] for row in trust.live()}
+        assert found == {name for name in PATHS if trust.OPERATIONS[name].kernel in kernels}
+        assert set(trust.deployed()) == found
 
 
 def test_each_operation_says_its_decision_and_the_reason_once(
@@ -176,7 +231,7 @@ def test_a_decision_holds_for_the_process(monkeypatch: pytest.MonkeyPatch) -> No
     ("value", "warnings"),
     [
         ("prefix_prefil", ["'prefix_prefil', it trusts nothing; did you mean 'prefix_prefill'?"]),
-        ("xyz", ["it trusts nothing; there are: prefix_prefill, paged_decode_v2"]),
+        ("xyz", ["it trusts nothing; there are: prefix_prefill, paged_decode_v2, compiled_decode_v2"]),
         ("al", ["did you mean 'all'?"]),
         ("paged_decode,xyz", ["did you mean 'paged_decode_v2'?", "'xyz', it trusts nothing"]),
         ("all,prefix_prefill", ["'all' stands alone or not at all"]),
@@ -277,7 +332,7 @@ def test_a_call_that_cannot_be_served_takes_its_fallback_and_the_operation_stays
         assert not trust.attempt("prefix_prefill", raising(error))
         assert trust.trusted("prefix_prefill")
     assert said(caplog) == [f"Triton prefix_prefill: its fallback runs for this call, {line}"]
-    assert [row["path"] for row in trust.live()] == ["triton", "triton"]
+    assert [row["path"] for row in trust.live()] == ["triton", "triton", "compiled"]
 
 
 def test_refusals_for_ever_new_reasons_do_not_fill_the_log(trust: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
@@ -303,6 +358,21 @@ def test_after_any_other_exception_the_operation_is_off_for_this_process(
     assert not trust.attempt("prefix_prefill", raising(AssertionError("called again")))
     assert trust.trusted("paged_decode_v2")
     assert said(caplog) == [f"Triton prefix_prefill: not trusted any more in this process, its fallback runs ({what})"]
+
+
+def test_what_follows_from_a_compiled_kernel_s_errors_is_said_of_it(
+    trust: ModuleType, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert not trust.attempt("compiled_decode_v2", raising(NotImplementedError("float32")))
+    assert trust.trusted("compiled_decode_v2")
+    with pytest.raises(AcceleratorError):
+        trust.attempt("compiled_decode_v2", raising(AcceleratorError("CUDA error 700 when it was launched", 700)))
+    lines = said(caplog)
+    assert lines[0].startswith(
+        "Compiled kernel compiled_decode_v2: its fallback runs for this call, the kernel refuses"
+    )
+    assert lines[1].startswith("Compiled kernel compiled_decode_v2: this error ends the use of the device")
+    assert not trust.trusted("compiled_decode_v2")
 
 
 FINAL = [
@@ -403,7 +473,7 @@ def test_a_living_process_that_switched_is_told_and_one_that_ended_is_forgotten(
     expected = {"operation": "prefix_prefill", "path": "pytorch", "reason": reason}
     other = fresh()
     assert [row for row in other.live() if "switched" in row["reason"]] == [expected]
-    assert [row["path"] for row in other.live()] == ["triton", "pytorch", "triton"]
+    assert [row["path"] for row in other.live()] == ["triton", "pytorch", "triton", "compiled"]
     content = json.loads(note.read_text(encoding="utf-8"))
     boot, space, started = content["identity"]
     another_container = note.with_name("switched-prefix_prefill-77.json")
@@ -415,7 +485,7 @@ def test_a_living_process_that_switched_is_told_and_one_that_ended_is_forgotten(
     }
     for name, changes in gone.items():
         note.write_text(json.dumps({**content, **changes}), encoding="utf-8")
-        assert [row["path"] for row in other.live()] == ["triton", "triton"], name
+        assert [row["path"] for row in other.live()] == ["triton", "triton", "compiled"], name
         assert notes() == [another_container], name
 
 
@@ -423,10 +493,10 @@ def test_notes_that_are_none_are_passed_over(trust: ModuleType, tmp_path: Path) 
     (tmp_path / "verdicts").mkdir()
     for number, text in enumerate(("", "[]", "{}", '{"process": 1}', '{"process": "x", "identity": [1, 2, 3]}')):
         (tmp_path / "verdicts" / f"switched-prefix_prefill-{number}.json").write_text(text, encoding="utf-8")
-    assert [row["path"] for row in trust.live()] == ["triton", "triton"]
+    assert [row["path"] for row in trust.live()] == ["triton", "triton", "compiled"]
 
 
 def test_a_folder_that_cannot_be_written_keeps_no_process_from_its_fallback(trust: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "verdicts").write_text("a file in its place", encoding="utf-8")
     assert not trust.attempt("prefix_prefill", raising(RuntimeError("out of registers")))
-    assert [row["path"] for row in trust.live()] == ["triton", "triton"]
+    assert [row["path"] for row in trust.live()] == ["triton", "triton", "compiled"]
