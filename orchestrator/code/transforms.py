@@ -84,9 +84,12 @@ def run_transform(edit: Transform, source: Source, path: str) -> Rewritten | Non
 
     Raises `Rejected`: E414 the file does not survive libcst, E415 the transform raises or returns something
     else than a module, E406 it changes its own result again, E411 the result does not parse.
+
+    What a transform does with a source is found once and kept with it: a transform is a function of these two.
     """
     with not_too_deep(source.path):
-        return _run(edit, source, path)
+        found = source.once(f"transformed {id(edit)} {path}", lambda: (edit, _run(edit, source, path)))
+    return found[1]  # the edit is kept as well, so that no other one gets its identity
 
 
 def says_applied(edit: Transform, source: Source, path: str) -> bool:
@@ -102,11 +105,9 @@ def says_applied(edit: Transform, source: Source, path: str) -> bool:
 
 
 def _run(edit: Transform, source: Source, path: str) -> Rewritten | None:
-    module = _module(source)
-    changed = _called(edit, module, path)
-    if changed.bytes == module.bytes:
+    body = _called(edit, _module(source), path).bytes
+    if body == source.raw:  # what libcst prints of the source as it is
         return None
-    body = changed.bytes
     raw = body if source.raw.startswith(b"\xef\xbb\xbf") == body.startswith(b"\xef\xbb\xbf") else source.raw[:3] + body
     result = Source(source.path, raw)
     try:
@@ -116,7 +117,7 @@ def _run(edit: Transform, source: Source, path: str) -> Rewritten | None:
         message = f"the transform's result does not parse: {found.message}"
         raise Rejected(Diagnostic("E411", message, found.place, help=f"Mend `{path}`.")) from None
     again = _called(edit, _module(result), path)
-    if again.bytes != changed.bytes:
+    if again.bytes != body:
         help_ = "Let it leave code alone that it has changed already."
         raise Rejected(Diagnostic("E406", "the transform changes its own result again", Place(path), help=help_))
     changed_lines = _changed_lines(source, result)
