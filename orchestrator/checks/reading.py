@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from orchestrator.code.patterns import Pattern, compile_pattern
-from orchestrator.code.scopes import definitions, named
+from orchestrator.code.scopes import definitions_in, named
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected, did_you_mean
 from orchestrator.spec.document import Document, read_document
 
@@ -80,7 +80,7 @@ def scopes_of(source: Source, within: str | None) -> list[ScopeNode]:
     """Return every definition of this qualified name, the module for None; raise `Rejected` (E402) for none."""
     found = named(source, within)
     if not found:
-        near = did_you_mean(str(within), (name for name, _ in definitions(source.tree)))
+        near = did_you_mean(str(within), (name for name, _ in definitions_in(source)))
         hint = f"; {near}" if near.startswith("did you") else ""
         message = f"{source.path} has no definition `{within}`{hint}"
         raise Rejected(Diagnostic("E402", message, Place(source.path), help="Correct `within:`."))

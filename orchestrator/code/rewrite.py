@@ -14,7 +14,7 @@ from orchestrator.code.edits import Assign, Delete, Edit, Import, Insert, Replac
 from orchestrator.code.operations import assign, delete, import_, insert, replace
 from orchestrator.code.patterns import find_matches, same_code
 from orchestrator.code.proof import Replacements, proved
-from orchestrator.code.scopes import ScopeNode, definitions, named
+from orchestrator.code.scopes import ScopeNode, definitions_in, named
 from orchestrator.code.sites import Change, Pending, Present, Site, first_line_of, site_notes
 from orchestrator.code.source import not_too_deep
 from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
@@ -45,7 +45,7 @@ def scope_of(source: Source, within: str | None) -> ScopeNode:
         sites = tuple(f"{source.place(node)}   {first_line_of(source, node)}" for node in found)
         message = f"`{within}` is defined {len(found)} times in {source.path}"
         raise Rejected(Diagnostic("E405", message, notes=("sites:", *sites), help="Name an enclosing definition."))
-    names = [name for name, _ in definitions(source.tree)]
+    names = [name for name, _ in definitions_in(source)]
     help_ = did_you_mean(within or "", names)
     last = (within or "").rpartition(".")[2]
     moved = [name for name in names if name.rpartition(".")[2] == last]

@@ -59,6 +59,15 @@ def definitions(tree: ast.Module) -> Iterator[tuple[str, DefinitionNode]]:
         pending.extend(reversed(inner))
 
 
+def definitions_in(source: Source) -> tuple[tuple[str, DefinitionNode], ...]:
+    """Return what `definitions` yields for a source, found once."""
+    return source.derived(_definitions_in)
+
+
+def _definitions_in(source: Source) -> tuple[tuple[str, DefinitionNode], ...]:
+    return tuple(definitions(source.tree))
+
+
 def _children(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the statements (and their carriers, such as except clauses) directly inside `node`."""
     for field in _BLOCKS[type(node)]:
@@ -125,12 +134,12 @@ def named(source: Source, name: str | None) -> list[ScopeNode]:
     """Return every definition of this qualified name in a source; the module itself for None and `<module>`."""
     if name is None or name == MODULE:
         return [source.tree]
-    return source.once("definitions", lambda: _by_name(source.tree)).get(name, [])
+    return source.derived(_by_name).get(name, [])
 
 
-def _by_name(tree: ast.Module) -> dict[str, list[ScopeNode]]:
+def _by_name(source: Source) -> dict[str, list[ScopeNode]]:
     found: dict[str, list[ScopeNode]] = {}
-    for name, node in definitions(tree):
+    for name, node in definitions_in(source):
         found.setdefault(name, []).append(node)
     return found
 

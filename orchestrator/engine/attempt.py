@@ -17,7 +17,7 @@ from orchestrator.code.scopes import (
     MODULE,
     Definition,
     definition_digest,
-    definitions,
+    definitions_in,
     enclosing,
     outermost_function,
 )
@@ -201,7 +201,7 @@ def _scoped(site: Site, source: Source) -> Site:
 
 
 def _changed_definitions(before: Source, after: Source) -> set[Definition]:
-    names = {MODULE, *(n for n, _ in definitions(before.tree)), *(n for n, _ in definitions(after.tree))}
+    names = {MODULE, *(n for n, _ in definitions_in(before)), *(n for n, _ in definitions_in(after))}
     return {
         Definition(before.path, outermost_function(after.tree, name))
         for name in names

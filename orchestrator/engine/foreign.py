@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.checks.view import Sources
-from orchestrator.code.scopes import MODULE, Definition, definitions, outermost_function
+from orchestrator.code.scopes import MODULE, Definition, definitions_in, outermost_function
 from orchestrator.core.diagnostics import Rejected
 from orchestrator.engine.images import image
 from orchestrator.engine.likeness import same_code
@@ -86,7 +86,7 @@ def _other_definitions(path: str, tree: Tree, made: Run, judged: Judgement) -> I
     told = {part.definition for part in parts if part.state not in {State.APPLIED, State.NOT}}
     try:
         sides = [sources.get(path, side[path]) for side in (made.installed, tree)]
-        names = {outermost_function(source.tree, name) for source in sides for name, _ in definitions(source.tree)}
+        names = {outermost_function(source.tree, name) for source in sides for name, _ in definitions_in(source)}
     except Rejected:
         return
     for name in sorted({MODULE, *names}):

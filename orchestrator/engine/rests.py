@@ -76,13 +76,17 @@ def rested_on(planned: PlannedStage, result: StageResult, authors: Authors, base
             continue
         here = sources.get(file, raw)
         lines = pending(edit, here)
-        there = base.get(file)
-        if lines is None or (there is not None and pending(edit, sources.get(file, there)) is not None):
+        if lines is None:
             continue
         wrote = {authors[file][line - 1] for line in lines} - {""}
-        # A transform may ask for code that it leaves alone: then it rests on whoever wrote any of the file.
-        found |= wrote or (set(authors[file]) if isinstance(edit.edit.edit, Transform) else set())
-    return found - {"", planned.id}
+        if not wrote and isinstance(edit.edit.edit, Transform):
+            # A transform may ask for code that it leaves alone: then it rests on whoever wrote any of the file.
+            wrote = set(authors[file])
+        wrote -= {"", planned.id, *found}
+        there = base.get(file) if wrote else None  # the base is asked last: most edits match what was there
+        if there is None or pending(edit, sources.get(file, there)) is None:
+            found |= wrote
+    return found
 
 
 def pending(planned: PlannedEdit, source: Source) -> set[int] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.checks.house.expressions import standing
 from orchestrator.code.imports import bindings_of, guarded, module_names, package_of
-from orchestrator.code.scopes import MODULE, definition_digest, definitions, first_line
+from orchestrator.code.scopes import MODULE, definition_digest, definitions_in, first_line
 from orchestrator.core.diagnostics import Rejected
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Changes:
         own = set(range(1, len(self.source.lines) + 1)) if MODULE in known else set()
         # Outer definitions come before those in them, so that the innermost one has the last word.
         functions: list[str] = []
-        for name, node in definitions(self.source.tree):
+        for name, node in definitions_in(self.source):
             if functions and name.startswith(functions[-1]):
                 continue  # it changes with the function that it stands in
             lines = range(first_line(node), (node.end_lineno or node.lineno) + 1)
@@ -121,7 +121,7 @@ def _texts(source: Source) -> dict[str, str]:
     """Return the lines of each definition that is tracked on its own: a class's with its methods, the module's not."""
     lines: dict[str, list[str]] = {MODULE: list(source.lines)}
     functions: list[str] = []
-    for name, node in definitions(source.tree):
+    for name, node in definitions_in(source):
         if functions and name.startswith(functions[-1]):
             continue  # it changes with the function that it stands in
         start, end = first_line(node) - 1, node.end_lineno or node.lineno

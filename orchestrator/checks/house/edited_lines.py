@@ -49,8 +49,11 @@ def statements(source: Source, lines: Sequence[range]) -> list[tuple[ast.stmt, G
     """Return the statements of a file that have some of the lines themselves, each with what stands around it."""
     parts = sorted((part for part in lines if part), key=lambda part: part.stop)
     stops = [part.stop for part in parts]
+    first = min((part.start for part in parts), default=0)
     found = []
-    for statement, guard in statements_in(source):
+    for statement, guard in statements_in(source) if parts else ():
+        if (statement.end_lineno or 0) < first:
+            continue
         position = bisect_right(stops, first_line(statement))
         if position < len(parts) and any(part.start <= (statement.end_lineno or 0) for part in parts[position:]):
             own = own_lines(statement)
@@ -61,13 +64,9 @@ def statements(source: Source, lines: Sequence[range]) -> list[tuple[ast.stmt, G
 
 def chunks(before: Source, after: Source) -> tuple[Chunk, ...]:
     """Return the runs of lines in which two states of a file differ; blank space at a line's end does not count."""
-    old, new = ([line.rstrip() for line in source.lines] for source in (before, after))
-    start = 0
-    while start < min(len(old), len(new)) and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
-        end += 1
+    old, new = before.derived(_stripped), after.derived(_stripped)
+    start = _shared(old, new)
+    end = _shared(old[start:][::-1], new[start:][::-1])
     matcher = difflib.SequenceMatcher(None, old[start : len(old) - end], new[start : len(new) - end], autojunk=False)
     shift = start + 1
     found = []
@@ -77,6 +76,22 @@ def chunks(before: Source, after: Source) -> tuple[Chunk, ...]:
             up = 0 if tag == "replace" else up
             found.append(Chunk(range(i1 + shift - up, i2 + shift - up), range(j1 + shift - up, j2 + shift - up)))
     return tuple(found)
+
+
+def _stripped(source: Source) -> list[str]:
+    return [line.rstrip() for line in source.lines]
+
+
+def _shared(left: Sequence[str], right: Sequence[str]) -> int:
+    """Return how many lines two texts have in common at their start: by halves, as slices are compared quickly."""
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _slide(lines: Sequence[str], start: int, end: int) -> int:

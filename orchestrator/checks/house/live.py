@@ -15,7 +15,7 @@ from orchestrator.checks import uses as finding  # a module that imports this pa
 from orchestrator.checks.house.ancestry import ancestry
 from orchestrator.checks.house.edited_lines import edited, statements
 from orchestrator.checks.house.truth import Truth
-from orchestrator.code.scopes import definitions
+from orchestrator.code.scopes import definitions_in
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _brought(world: World, path: str, truth: Truth) -> list[Brought]:
         return []
     before, after, chunks = found
     try:
-        known = {name for name, _ in definitions(before.tree)}
+        known = {name for name, _ in definitions_in(before)}
         old = statements(before, [chunk.old for chunk in chunks])
         was = {ast.unparse(s) for s, _ in old if isinstance(s, ast.Assign | ast.AnnAssign)}
         here = statements(after, [chunk.new for chunk in chunks])

@@ -5,7 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from orchestrator.code.nodes import parts_of
+from orchestrator.code.spotting import lines_with, spans
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from orchestrator.code.source import Source
 
 
@@ -19,7 +24,7 @@ def makes_names(source: Source) -> bool:
     if not any(text in source.raw for text in _MAKERS):
         return False
     harmless: set[ast.AST] = set()
-    for node in ast.walk(source.tree):
+    for node in _near(source.tree, lines_with(source, _MAKING)):
         match node:
             case (
                 ast.Subscript(value=ast.Call() as call, ctx=ast.Load())
@@ -37,4 +42,14 @@ def makes_names(source: Source) -> bool:
     return False
 
 
+def _near(tree: ast.Module, lines: Sequence[int]) -> Iterator[ast.AST]:
+    """Yield the nodes of the statements that span one of the lines, outer ones first."""
+    pending: list[ast.AST] = [tree]
+    for node in pending:
+        yield node
+        pending += (part for part in parts_of(node) if not isinstance(part, ast.stmt) or spans(part, lines))
+
+
+_MAKING = ("exec", "globals", "vars", "locals", "modules", "global_enum", "_convert_")
+"""The identifiers of all that follows; `_MAKERS` are the ways to write them that make a file be looked at."""
 _MAKERS = (b"exec(", b"globals(", b"vars()", b"locals()", b"sys.modules[", b"global_enum", b"_convert_")
