@@ -7,7 +7,6 @@ comments and type-checker-only imports is no use, and neither is the definition 
 from __future__ import annotations
 
 import ast
-import re
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -109,11 +108,9 @@ class Uses:
 
     def _with_word(self, name: str) -> Iterator[Source]:
         """Yield the files that have the identifier anywhere and that parse, by path."""
-        spelled = name.encode()
-        word = re.compile(rb"(?<![\w])" + re.escape(spelled) + rb"(?![\w])")
         for path in sorted(self.view.paths() if self.among is None else self.among):
             raw = self.view.tree.get(path, b"") if path.endswith(".py") else b""
-            if spelled not in raw or not word.search(raw):
+            if not self.view.sources.has_word(raw, name):
                 continue
             source = self.view.source(path)
             try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.checks.serving.facts import Serving
 from orchestrator.code.source import Source
+from orchestrator.code.spotting import has_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,6 +44,7 @@ class Sources:
     def __init__(self) -> None:
         self._known: dict[tuple[str, bytes], Source] = {}
         self._made: dict[tuple[str, bytes], object] = {}
+        self._words: dict[str, dict[bytes, bool]] = {}
 
     @property
     def parsed(self) -> int:
@@ -62,6 +64,14 @@ class Sources:
         if key not in self._made:
             self._made[key] = make(path, raw)
         return self._made[key]  # type: ignore[return-value]  # one file is read in one way
+
+    def has_word(self, raw: bytes, name: str) -> bool:
+        """Tell whether a file has an identifier anywhere, by its bytes; stages ask the same of most files."""
+        known = self._words.setdefault(name, {})
+        found = known.get(raw)
+        if found is None:
+            found = known[raw] = has_word(raw, name)
+        return found
 
     def copy(self) -> Sources:
         """Return sources that know what these know; what either learns from now on is its own."""

@@ -36,6 +36,16 @@ def may_call(raw: bytes, names: Iterable[str]) -> bool:
     return not raw.isascii() or re.search(rb"(?:%b)(?:[\s\\)]|#[^\n]*\n)*\(" % spelled, raw) is not None
 
 
+def has_word(raw: bytes, name: str) -> bool:
+    """Tell whether a file has an identifier anywhere, strings and comments included, by its bytes alone."""
+    spelled = name.encode()
+    if spelled not in raw:
+        return False
+    # The name comes first in the expression: a search for what it begins with is quick.
+    word = re.escape(spelled)
+    return re.search(rb"%b(?<!\w%b)(?!\w)" % (word, word), raw) is not None
+
+
 def spans(node: ast.AST, lines: Sequence[int]) -> bool:
     """Tell whether a node spans one of the lines (sorted); one without a place may.
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from orchestrator.code.spotting import has_word
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -130,10 +132,13 @@ class Elsewhere:
             self._nearby[path] = [
                 other
                 for other, raw in self._who_may_know(path)
-                if other != path
-                and (other.startswith(folder) or (spelled in raw and stem in self._imports(other).words))
+                if other != path and (other.startswith(folder) or self._names_module(other, raw, stem, spelled))
             ]
         return self._nearby[path]
+
+    def _names_module(self, path: str, raw: bytes, stem: str, spelled: bytes) -> bool:
+        """Tell whether the imports of a file have a word; a file whose imports are known is not searched for it."""
+        return (path in self._known or spelled in raw) and stem in self._imports(path).words
 
     def _imports(self, path: str) -> _Imports:
         if path not in self._known:
@@ -156,8 +161,7 @@ class _Imports:
 
     def has(self, name: str) -> bool:
         """Tell whether the file has an identifier anywhere."""
-        spelled = name.encode()
-        return spelled in self.raw and bool(re.search(rb"(?<!\w)%b(?!\w)" % re.escape(spelled), self.raw))
+        return has_word(self.raw, name)
 
     def aliases_of(self, name: str) -> Iterator[str]:
         """Yield other names that the file gives to what it has under this one."""
