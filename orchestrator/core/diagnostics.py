@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Self
@@ -109,10 +110,37 @@ def errors(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     return tuple(d for d in diagnostics if d.severity is Severity.ERROR)
 
 
+_CUTOFF = 0.6
+"""How like a word another has to be (`difflib`'s ratio and default)."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `did you mean 'x'?` for the nearest known word, else the list of all, else an empty string."""
-    candidates = sorted(set(known))
-    near = difflib.get_close_matches(word, candidates, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean '{near[0]}'?"
-    return f"known: {', '.join(candidates)}" if candidates else ""
+    candidates = frozenset(known)
+    near = _nearest(word, candidates)
+    if near is not None:
+        return f"did you mean '{near}'?"
+    return f"known: {', '.join(sorted(candidates))}" if candidates else ""
+
+
+@functools.lru_cache(maxsize=64)
+def _nearest(word: str, candidates: frozenset[str]) -> str | None:
+    """Return what `difflib.get_close_matches` puts first; the exact ratio is asked only while it can still win.
+
+    A package has thousands of paths, most of them half alike.
+    """
+    matcher = difflib.SequenceMatcher(b=word)
+    bounds: list[tuple[float, str]] = []
+    for candidate in candidates:
+        matcher.set_seq1(candidate)
+        if matcher.real_quick_ratio() >= _CUTOFF and (bound := matcher.quick_ratio()) >= _CUTOFF:
+            bounds.append((bound, candidate))
+    best: tuple[float, str] | None = None
+    for bound, candidate in sorted(bounds, reverse=True):
+        if best is not None and bound < best[0]:
+            break
+        matcher.set_seq1(candidate)
+        here = (matcher.ratio(), candidate)
+        if here[0] >= _CUTOFF and (best is None or here > best):
+            best = here
+    return None if best is None else best[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
@@ -65,8 +64,8 @@ class Ground:
 
 def file_gone(path: str, tree: Tree) -> Diagnostic:
     """Return E401 with where a file of that name is now, if anywhere."""
-    name = PurePosixPath(path).name
-    same = [other for other in tree if PurePosixPath(other).name == name]
+    name = path.rpartition("/")[2]
+    same = [other for other in tree if other.rpartition("/")[2] == name]
     help_ = f"A file of that name is at {', '.join(sorted(same)[:3])}." if same else did_you_mean(path, tree)
     if help_.startswith("known:"):
         help_ = "The base has no file like it."

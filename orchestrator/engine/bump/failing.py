@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from orchestrator.core.diagnostics import Diagnostic
     from orchestrator.engine.bump.fates import Part, StageFate
+    from orchestrator.engine.bump.index import Index
     from orchestrator.engine.bump.proposal import Moves
     from orchestrator.engine.bump.reference import Reference
     from orchestrator.engine.ground import Ground
@@ -42,6 +43,8 @@ class Failing:
     lost: Mapping[str, str]
     """Files that a workspace which makes the base could not write as it should: file → which stage of it, and why."""
     ground: Ground
+    index: Index
+    """What the files of the base define: one for all parts."""
 
     def judged(self, part: Part, fault: Diagnostic, earlier: Sequence[Part]) -> Part:
         """Return the verdict on the part, which failed with `fault`; `earlier` are the verdicts before it."""
@@ -102,7 +105,7 @@ class Failing:
     def searched(self, part: Part, edit: PlannedEdit, fault: Diagnostic) -> Part:
         """Return the verdict with where the code is now, and the YAML that was tried there."""
         old = self.reference.base if self.reference else None
-        place = moved.Ground(old, self.ground.tree, self.ground.sources)
+        place = moved.Ground(old, self.ground.tree, self.ground.sources, self.index)
         try:
             search = moved.search(edit.edit, fault, place)
         except Rejected:

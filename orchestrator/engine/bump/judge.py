@@ -17,6 +17,7 @@ from orchestrator.engine.attempt import attempt
 from orchestrator.engine.bump.expected import declared, untrue, with_fingerprints
 from orchestrator.engine.bump.failing import Failing
 from orchestrator.engine.bump.fates import APPLIES, BaseFate, Part, StageFate
+from orchestrator.engine.bump.index import Index
 from orchestrator.engine.bump.parts import each_alone, links_of, of_fault, parts_of
 from orchestrator.engine.bump.reference import stage_results
 from orchestrator.engine.bump.upstream import definition_diff
@@ -76,6 +77,7 @@ class _Bump:
         self.lock = lock
         self.reference = reference
         self.sources = reference.sources.copy() if reference else View(base, base).sources
+        self.index = Index()
         self.installed = base
         self.real = base
         self.work = base
@@ -247,8 +249,7 @@ class _Bump:
                 continue
             tried = attempt(alone, ground)
             if tried.faults:
-                failing = Failing(self.plan, planned, alone, self.reference, self.down, self.lost, ground)
-                parts.append(failing.judged(part, tried.faults[0], parts))
+                parts.append(self.failing(planned, alone, ground).judged(part, tried.faults[0], parts))
                 continue
             if tried.present and not tried.pending:
                 parts.append(dataclasses.replace(part, fate=Fate.PRESENT))
@@ -276,6 +277,8 @@ class _Bump:
     def with_proposal(self, planned: PlannedStage, parts: Sequence[Part]) -> StageFate:
         found = StageFate(planned.id, tuple(parts))
         if any(part.found for part in parts):
-            failing = Failing(self.plan, planned, planned, self.reference, self.down, self.lost, self.ground())
-            return failing.with_whole(found)
+            return self.failing(planned, planned, self.ground()).with_whole(found)
         return found
+
+    def failing(self, planned: PlannedStage, alone: PlannedStage, ground: Ground) -> Failing:
+        return Failing(self.plan, planned, alone, self.reference, self.down, self.lost, ground, self.index)

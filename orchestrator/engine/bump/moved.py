@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 from orchestrator.code.edits import Assign, Delete, Insert, Replace
 from orchestrator.code.likeness import Body
+from orchestrator.code.patterns import Pattern, find_matches
 from orchestrator.code.rewrite import examine
 from orchestrator.code.scopes import MODULE, Definition, definitions, enclosing, first_line, named
 from orchestrator.code.sites import Pending
+from orchestrator.code.source import not_too_deep
 from orchestrator.core.diagnostics import Diagnostic, Rejected
+from orchestrator.engine.bump.index import python_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from orchestrator.code.scopes import ScopeNode
     from orchestrator.code.source import Source
     from orchestrator.core.tree import Tree
+    from orchestrator.engine.bump.index import Index
 
 HALF = 0.5
 MAX_FILES = 40
@@ -63,6 +67,7 @@ class Ground:
     old: Tree | None
     new: Tree
     sources: Sources
+    index: Index
 
 
 def search(scoped: ScopedEdit, fault: Diagnostic, ground: Ground) -> Search:
@@ -116,19 +121,18 @@ def _old(scoped: ScopedEdit, ground: Ground) -> tuple[ScopeNode, Source] | None:
 
 def _named_like(last: str, file: str, ground: Ground) -> Iterator[tuple[Definition, ScopeNode, Source]]:
     """Yield every definition of the package whose last name is `last`."""
-    pattern = re.compile(rb"\b(?:def|class)[ \t]+" + re.escape(last.encode()) + rb"\b")
-    for source in _files(file, ground, lambda raw: pattern.search(raw) is not None):
+    for source in _files(file, ground, ground.index.defining(last)):
         for name, node in definitions(source.tree):
             if name.rpartition(".")[2] == last:
                 yield Definition(source.path, name), node, source
 
 
-def _files(file: str, ground: Ground, wanted: Callable[[bytes], bool]) -> Iterator[Source]:
+def _files(
+    file: str, ground: Ground, wanted: Callable[[bytes], bool], *, nowhere_else: bool = False
+) -> Iterator[Source]:
     """Yield the Python files of the package root that bytes speak for, parsed; those that cannot be are left out."""
-    root = file.partition("/")[0]
-    hits = [
-        path for path, raw in ground.new.items() if path.endswith(".py") and path.startswith(f"{root}/") and wanted(raw)
-    ]
+    here = {file: ground.new[file]} if file in ground.new else {}
+    hits = python_files(here if nowhere_else else ground.new, file.partition("/")[0], wanted)
     for path in sorted(hits, key=lambda path: (path != file, _apart(path, file), path))[:MAX_FILES]:
         source = ground.sources.get(path, ground.new[path])
         try:
@@ -207,9 +211,7 @@ def _matching(scoped: ScopedEdit, ground: Ground) -> list[Candidate]:
     holders = [path for path, raw in (ground.old or {}).items() if trace in raw and path.endswith(".py")]
     alone = holders == [scoped.file]  # else that code says nothing about where it comes from
     found = []
-    for source in _files(scoped.file, ground, lambda raw: trace in raw):
-        if not alone and source.path != scoped.file:
-            continue
+    for source in _files(scoped.file, ground, lambda raw: trace in raw, nowhere_else=not alone):
         for definition, line in _scopes_of(scoped.edit, source):
             if not _matched_before(scoped.edit, definition, ground):
                 found.append(Candidate(definition, line))
@@ -240,9 +242,13 @@ def _trace(scoped: ScopedEdit, ground: Ground) -> bytes:
 
 def _scopes_of(edit: Edit, source: Source) -> Iterator[tuple[Definition, int]]:
     """Yield the smallest tracked definitions in which an edit finds all of its sites, and the first one's line."""
-    scopes = {MODULE: None, **{name: name for name, _ in definitions(source.tree)}}
+    try:
+        lines = _match_lines(edit, source)
+    except Rejected:
+        return
+    around = {name: name for name, node in definitions(source.tree) if lines is None or _spans(node, lines)}
     inner: set[tuple[str, int]] = set()
-    for name, within in reversed(scopes.items()):
+    for name, within in reversed({MODULE: None, **around}.items()):
         try:
             state = examine(edit, source, within)
         except Rejected:
@@ -252,6 +258,20 @@ def _scopes_of(edit: Edit, source: Source) -> Iterator[tuple[Definition, int]]:
         if isinstance(state, Pending) and name in {at, MODULE} and (at, line) not in inner:
             inner.add((at, line))
             yield Definition(source.path, name), line
+
+
+def _spans(node: ast.stmt, lines: Iterable[int]) -> bool:
+    return any(first_line(node) <= line <= (node.end_lineno or node.lineno) for line in lines)
+
+
+def _match_lines(edit: Edit, source: Source) -> list[int] | None:
+    """Return where a file has the pattern of an edit: nowhere else can it apply. None where it has no pattern."""
+    match edit:
+        case Replace(pattern=pattern) | Delete(pattern=pattern) | Insert(anchor=Pattern() as pattern):
+            with not_too_deep(source.path):
+                return [match.first.lineno for match in find_matches(pattern, source.tree)]  # type: ignore[attr-defined]  # both kinds have positions
+        case _:
+            return None
 
 
 def _matched_before(edit: Edit, definition: Definition, ground: Ground) -> bool:
@@ -275,7 +295,7 @@ def _module(scoped: ScopedEdit, ground: Ground) -> Search:
     raw = ground.old.get(scoped.file) if ground.old is not None else None
     pure = PurePosixPath(scoped.file)
     package = str(pure.with_suffix("") / "__init__.py")
-    names = [path for path in ground.new if path == package or PurePosixPath(path).name == pure.name != "__init__.py"]
+    names = [path for path in ground.new if path == package or path.rpartition("/")[2] == pure.name != "__init__.py"]
     body = Body(raw) if raw is not None else None
     found = []
     for path in names:

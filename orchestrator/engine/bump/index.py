@@ -1,0 +1,42 @@
+"""Which files of a package define a name: read off their bytes once, so that a search parses only what it may need."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_DEFINED: Final = (
+    # The literal comes first, so that it is searched as such; what stands before it is looked at only there.
+    re.compile(rb"def(?<!\wdef)[ \t]+([\w\x80-\xff]+)"),
+    re.compile(rb"class(?<!\wclass)[ \t]+([\w\x80-\xff]+)"),
+)
+
+
+class Index:
+    """The names that files define, by content: trees that share files share what is known of them.
+
+    A name in a comment or a text counts as well. Who asks parses the file and sees.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, frozenset[bytes]] = {}
+
+    def names(self, raw: bytes) -> frozenset[bytes]:
+        """Return the last names of all functions and classes in a file's bytes, and perhaps more."""
+        if raw not in self._known:
+            self._known[raw] = frozenset(name for pattern in _DEFINED for name in pattern.findall(raw))
+        return self._known[raw]
+
+    def defining(self, name: str) -> Callable[[bytes], bool]:
+        """Return what tells of a file's bytes whether they may define `name`."""
+        wanted = name.encode()
+        return lambda raw: wanted in self.names(raw)
+
+
+def python_files(tree: Mapping[str, bytes], root: str, wanted: Callable[[bytes], bool]) -> Iterator[str]:
+    """Yield the Python files of a package root that bytes speak for."""
+    start = f"{root}/"
+    return (path for path, raw in tree.items() if path.endswith(".py") and path.startswith(start) and wanted(raw))
