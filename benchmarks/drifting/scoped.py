@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import re
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.drifting.forms import Refused, Result, Written
@@ -19,6 +21,7 @@ from orchestrator.engine.run import events
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from benchmarks.drifting.parts import Part
     from benchmarks.drifting.sample import Drawn
 
 Edit = dict[str, Any]
@@ -100,9 +103,14 @@ def ways(drawn: Drawn) -> Iterator[Edit]:
     old = code(part.statement)
     yield from _alone(drawn, old)
     new = _statement(drawn)
-    for first, last in ((before, ""), ("", after), (before, after)):
-        if first or last:
+    for first, last in (("", ""), (before, ""), ("", after), (before, after)):
+        if first or last or change.kind == "argument":
             yield from _among(drawn, old, new, first, last)
+    if change.kind == "condition":
+        written = _condition(drawn, "", "")
+        old, new = written["match"], written["with"]
+    if change.kind != "insertion":
+        yield from _inside(drawn, old, new)
 
 
 def _neighbour(body: list[ast.stmt], index: int) -> str:
@@ -175,6 +183,12 @@ def _statement(drawn: Drawn) -> str:
             return ""
         case "insertion":
             return f"{change.new}\n{old}" if change.before else f"{old}\n{change.new}"
+        case "argument":
+            assert isinstance(part.node, ast.keyword)
+            value, part.node.value = part.node.value, ast.parse(change.new, mode="eval").body
+            made = code(part.statement)
+            part.node.value = value
+            return made
         case "assignment":
             statement = ast.parse(ast.unparse(part.statement)).body[0]
             statement.value = ast.parse(change.new, mode="eval").body  # type: ignore[attr-defined]  # both kinds have one
@@ -192,6 +206,33 @@ def _among(drawn: Drawn, old: str, new: str, first: str, last: str) -> Iterator[
         anchor = "\n".join(filter(None, (first, old) if not change.before else (old, last)))
         if last if change.before else first:
             yield {"op": "insert", "before" if change.before else "after": anchor, "code": change.new}
-    elif change.kind != "argument":
+    else:
         match = "\n".join(filter(None, (first, old, last)))
         yield {"op": "replace", "match": match, "with": "\n".join(filter(None, (first, new, last)))}
+
+
+def _inside(drawn: Drawn, old: str, new: str) -> Iterator[Edit]:
+    """Yield the change with the head of the statement around it in its pattern, and holes for what else is in there."""
+    part = drawn.part
+    assert part is not None
+    around = next((n for n in ast.walk(ast.parse(drawn.raw)) if _holds(n, part)), None)
+    if not isinstance(around, ast.If | ast.For | ast.While | ast.With):
+        return
+    names = "drift_above", "drift_here", "drift_below"
+    around.body = [ast.Expr(ast.Name(name)) for name in names]
+    if not isinstance(around, ast.With) and around.orelse:
+        around.orelse = [ast.Expr(ast.Name("drift_rest"))]
+    shape = re.sub(r"\bdrift_(above|below|rest)\b", r"${\1...}", code(around))
+    here = re.compile(r"^( *)drift_here\n", re.MULTILINE)
+    match, made = (
+        here.sub(lambda found: textwrap.indent(f"{text}\n", found[1]) if text else "", shape)  # noqa: B023 - used at once
+        for text in (old, new)
+    )
+    yield {"op": "replace", "match": match, "with": made}
+
+
+def _holds(node: ast.AST, part: Part) -> bool:
+    """Tell whether a node, of another parse of the file, is the statement around the part."""
+    body = getattr(node, "body", None)
+    place = (part.statement.lineno, part.statement.col_offset)
+    return isinstance(body, list) and any((s.lineno, s.col_offset) == place for s in body if isinstance(s, ast.stmt))

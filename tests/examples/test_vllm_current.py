@@ -16,7 +16,7 @@ from orchestrator.cli.options import Request
 from orchestrator.cli.steps import base_of, lock_of, make_plan_for
 from orchestrator.engine.outcome import AlreadyApplied, Applied
 from orchestrator.engine.run import run
-from tests.workspaces import ROOT
+from tests.workspaces import ROOT, run_cli
 
 if TYPE_CHECKING:
     from orchestrator.core.tree import Tree
@@ -227,3 +227,17 @@ def test_the_registry_leads_to_the_module_that_is_deployed(patched: Tree) -> Non
     loop()
     assert found["marked"] == ("vllm.reasoning.marked_reasoning_parser", "MarkedReasoningParser")
     assert "qwen3" in found
+
+
+def test_what_the_documents_tell_of_another_release_is_what_bump_says() -> None:
+    rows = [
+        [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        for line in (ROOT / "docs" / "bump-history.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith(("| release", "| 0."))
+    ]
+    stages, told = rows[0][1:], {row[0]: row[1:] for row in rows[1:]}
+    ended = run_cli("bump", "-C", str(WORKSPACE), "--to", "vllm==0.31.0", "--json", cwd=WORKSPACE)
+    assert ended.code == 4, ended.err
+    found = {record["stage"]: record["verdict"] for record in ended.records() if record["event"] == "bump-stage"}
+    assert found == dict(zip(stages, told["0.31.0"], strict=True))
+    assert set(told["0.32.0"]) == {"exact"}
