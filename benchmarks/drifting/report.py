@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -162,5 +163,7 @@ def plot(group: Group, file: Path) -> None:
     axes.set_xlabel("share of all cases, %")
     axes.legend(ncols=len(OUTCOMES), loc="lower center", bbox_to_anchor=(0.35, 1.0), fontsize=8, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(file, bbox_inches="tight", metadata={"Date": None})
+    drawn = io.StringIO()
+    figure.savefig(drawn, format="svg", bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
+    file.write_text("".join(f"{line.rstrip()}\n" for line in drawn.getvalue().splitlines()), encoding="utf-8")
