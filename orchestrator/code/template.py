@@ -17,6 +17,7 @@ import libcst as cst
 
 from orchestrator.code.holes import CodeText, code_text, hole, many, shown
 from orchestrator.code.indent import string_lines, with_unit
+from orchestrator.code.layout import is_elif
 from orchestrator.code.patterns import Captures, Pattern, bind_values, find_matches, not_python, value_code
 from orchestrator.code.source import Span, parse_python
 from orchestrator.core.diagnostics import Diagnostic, Rejected, did_you_mean
@@ -168,6 +169,8 @@ def _captured_text(captured: Any, source: Source, within: Span | None) -> str:  
     text = source.text[start:end].replace("\r\n", "\n").replace("\r", "\n")
     if not isinstance(nodes[0], ast.stmt):
         return text
+    if is_elif(source, nodes[0]):
+        text = text.removeprefix("el")  # what a hole of an `else` takes of an `elif` is the `if` in it
     first = source.line_of(start)
     indent = source.indent_of(first)
     while within and first > 1 and source.line_span(first - 1).start > within.start:

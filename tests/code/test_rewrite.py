@@ -103,6 +103,12 @@ REPLACED = [
         "if a:\n  p()\nelif b:\n  q()\n",
         "if a:\n  p()\nelif c:\n  q()\n",
     ),
+    case(
+        "an elif that a hole takes as the else",
+        replacing("if a:\n    ${x...}\nelse:\n    ${y...}", "if not a:\n    ${x...}\nelse:\n    ${y...}"),
+        "if a:\n    p()\n# why\nelif b:\n    q()  # or q\nelse:\n    r()\n",
+        "if not a:\n    p()\nelse:\n    # why\n    if b:\n        q()  # or q\n    else:\n        r()\n",
+    ),
     case("a statement on a line of its own", replacing("a = ${v}", "b = ${v}"), "a = 1  # why\n", "b = 1  # why\n"),
     case(
         "one of the statements of a line", replacing("b = 2", "b = 3"), "a = 1; b = 2; c = 3\n", "a = 1; b = 3; c = 3\n"
