@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
-_SIMPLE = (ast.Expr, ast.Assign, ast.Return, ast.AnnAssign, ast.AugAssign, ast.Raise, ast.Import, ast.ImportFrom)
+_SIMPLE = frozenset({
+    *(ast.Expr, ast.Assign, ast.Return, ast.AnnAssign, ast.AugAssign, ast.Raise, ast.Import, ast.ImportFrom),
+    *(ast.Pass, ast.Break, ast.Continue, ast.Delete, ast.Global, ast.Nonlocal),
+})  # fmt: skip
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _EVERY_EXCEPTION = frozenset({"BaseException"})
 _TAKING = frozenset({"suppress", "raises", "assertRaises", "assertRaisesRegex"})
@@ -88,7 +91,7 @@ def guarded(body: Sequence[ast.stmt], *, nested: bool = True) -> Iterator[tuple[
         block, guard = pending.pop()
         for statement in block:
             yield statement, guard
-            if isinstance(statement, _SIMPLE):
+            if type(statement) in _SIMPLE:
                 continue  # most statements: nothing in them, nothing follows from them
             if isinstance(statement, _DEFINITIONS):
                 if nested:

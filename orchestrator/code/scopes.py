@@ -115,6 +115,8 @@ def _definition_at(scope: ast.AST, line: int) -> DefinitionNode | None:
 
 def first_line(node: ast.stmt) -> int:
     """Return the line of a statement's first token, its decorators included."""
+    if type(node) not in _DEFINITIONS:
+        return node.lineno
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(d.lineno for d in decorators)]) if decorators else node.lineno
 

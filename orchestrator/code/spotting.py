@@ -10,9 +10,21 @@ from typing import TYPE_CHECKING
 from orchestrator.code.scopes import first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from orchestrator.code.source import Source
+
+
+_FEW = 16
+"""So many names are rather searched one by one: an expression of several goes character by character."""
+
+
+def _starts(text: str, name: str) -> Iterator[int]:
+    """Yield where a text that is not empty stands in another."""
+    start = text.find(name)
+    while start >= 0:
+        yield start
+        start = text.find(name, start + len(name))
 
 
 def lines_with(source: Source, names: Iterable[str]) -> list[int]:
@@ -20,7 +32,10 @@ def lines_with(source: Source, names: Iterable[str]) -> list[int]:
 
     A line outside of ASCII always may: there an identifier has several spellings (PEP 3131).
     """
-    pattern = re.compile("|".join(map(re.escape, names)) or "$.")
+    several = [name for name in names if name]
+    if source.text.isascii() and len(several) <= _FEW:
+        return sorted({source.line_of(start) for name in several for start in _starts(source.text, name)})
+    pattern = re.compile("|".join(map(re.escape, several)) or "$.")
     if source.text.isascii():
         return sorted({source.line_of(found.start()) for found in pattern.finditer(source.text)})
     has = pattern.search

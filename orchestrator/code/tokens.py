@@ -59,21 +59,23 @@ def _split(text: str) -> list[str] | None:
     margins = [0]
     depth, before = 0, ""
     for match in _token().finditer(text):
-        kind, token = match.lastgroup or "", match[match.lastgroup or 0]
-        if kind in {"token", "open", "close"}:
-            found.append(token)
+        kind = match.lastgroup or ""
+        if kind == "token":  # most of them
+            found.append(match[kind])
+        elif kind in _DEPTHS:
+            found.append(match[kind])
             depth += _DEPTHS[kind]
         elif kind in {"odd", "strange"} or depth < 0:
             return None
         elif not depth and kind == "end" and found and found[-1] != "<nl>":
             found.append("<nl>")
-        elif not depth and kind == "margin" and before != "joined" and not _indented(len(token), margins, found):
+        elif not depth and kind == "margin" and before != "joined" and not _indented(len(match[kind]), margins, found):
             return None
         before = kind
     return None if depth or before == "joined" else found + ["<out>"] * (len(margins) - 1)
 
 
-_DEPTHS = {"token": 0, "open": 1, "close": -1}
+_DEPTHS = {"open": 1, "close": -1}
 
 
 def _indented(margin: int, margins: list[int], found: list[str]) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orchestrator.code.nodes import parts_of
 from orchestrator.code.source import Source
-from orchestrator.code.spotting import lines_with, may_call
+from orchestrator.code.spotting import has_word, lines_with, may_call
 
 OWN = sorted(Path(__file__).parents[2].joinpath("orchestrator").rglob("*.py"))
 ODD = """
@@ -57,3 +60,16 @@ def test_lines_with_a_name_are_the_same_in_one_search_as_line_by_line(end: str) 
     slow = [number for number, line in enumerate(source.lines, 1) if "f" in line.replace("\f", "")]
     assert lines_with(source, ["f"]) == slow
     assert lines_with(source, []) == []
+
+
+@given(st.text("ab._ (é\n", max_size=30), st.text("ab_", min_size=1, max_size=3))
+def test_a_file_has_a_word_where_it_stands_between_other_characters(text: str, name: str) -> None:
+    slow = re.search(rb"(?<!\w)%b(?!\w)" % name.encode(), text.encode()) is not None
+    assert has_word(text.encode(), name) == slow
+
+
+@given(st.lists(st.text("ab_", min_size=1, max_size=3), max_size=40), st.text("ab._ \n", max_size=60))
+def test_lines_with_names_are_those_that_have_one_however_many_are_asked(names: list[str], text: str) -> None:
+    source = Source("m.py", text.encode())
+    wanted = [number for number, line in enumerate(source.lines, 1) if any(name in line for name in names)]
+    assert lines_with(source, names) == wanted

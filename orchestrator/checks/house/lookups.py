@@ -76,15 +76,18 @@ class _Reader:
     def read(self, scope: _Scope, roots: Iterable[ast.AST]) -> None:
         """Note what the scope reads and binds in these nodes."""
         before, self.pending = self.pending, list(roots)
-        while self.pending:
-            node = self.pending.pop()
+        pending, special = self.pending, self.special
+        while pending:
+            node = pending.pop()
             kind = type(node)
-            if isinstance(node, ast.Name):
-                (scope.read if isinstance(node.ctx, ast.Load) else scope.bound).add(node.id)
-            elif kind in self.special:
-                self.special[kind](scope, node)
+            if kind is ast.Name:
+                (scope.read if type(node.ctx) is ast.Load else scope.bound).add(node.id)  # type: ignore[attr-defined]  # it is a Name
+            elif kind is ast.Attribute:
+                pending.append(node.value)  # type: ignore[attr-defined]  # it is an Attribute
+            elif kind in special:
+                special[kind](scope, node)
             elif kind not in LEAVES:
-                self.pending += parts_of(node)
+                pending += parts_of(node)
         self.pending = before
 
     def inner(self, outer: _Scope, *, is_class: bool = False) -> _Scope:

@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orchestrator.code.imports import guarded
+from orchestrator.code.imports import statements_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +38,7 @@ def entries(source: Source) -> tuple[Entry, ...]:
 
 def _entries(source: Source) -> tuple[Entry, ...]:
     # What a function does to a table counts as well: whoever registers something does it in one, more often than not.
-    return tuple(
-        entry for statement, guard in guarded(source.tree.body) for entry in _of(statement, bool(guard.scopes))
-    )
+    return tuple(entry for statement, guard in statements_in(source) for entry in _of(statement, bool(guard.scopes)))
 
 
 def _of(statement: ast.stmt, inner: bool) -> Iterator[Entry]:  # noqa: FBT001 - private, one meaning
