@@ -196,15 +196,17 @@ def projects(prepared: Prepared) -> frozenset[str]:
 def judge_wanted(prepared: Prepared, wanted: Wanted) -> BaseFate:
     """Return what becomes of the pipeline on one base. What cannot be had is in the answer; nothing is raised."""
     from orchestrator.engine.bump.fates import BaseFate
+    from orchestrator.engine.run import no_collection
 
     started = time.monotonic()
     if wanted.missing:
         return BaseFate(wanted.name, wanted.release.partition("==")[2], missing=wanted.missing)
-    try:
-        base, below = _tree(prepared, wanted)
-    except (Rejected, Stopped) as error:
-        return BaseFate(wanted.name, wanted.release.partition("==")[2], missing=error.diagnostics)
-    found = judge_on(prepared, replace(base, name=wanted.name), _lost(prepared, below)).fate
+    with no_collection():
+        try:
+            base, below = _tree(prepared, wanted)
+        except (Rejected, Stopped) as error:
+            return BaseFate(wanted.name, wanted.release.partition("==")[2], missing=error.diagnostics)
+        found = judge_on(prepared, replace(base, name=wanted.name), _lost(prepared, below)).fate
     notices = tuple(notice for notice in base.notices if notice.severity is not Severity.NOTE)
     return replace(
         found,

@@ -86,9 +86,11 @@ def command(
     from orchestrator.cli.output import print_diagnostics
     from orchestrator.cli.pool import judge_all
     from orchestrator.engine.bump.fates import exit_code
+    from orchestrator.engine.run import no_collection
 
     request = Request(workspace, file, target, variant, tuple(settings or ()), (), offline, command="bump")
-    prepared = prepare(request, tuple(base or ()))
+    with no_collection():
+        prepared = prepare(request, tuple(base or ()))
     wanted = _wanted(prepared, to or (), tree or (), image or (), which, newest_patch=newest_patch)
     shape = Format.JSON if as_json else shape
     found = judge_all(prepared, wanted, jobs)

@@ -56,7 +56,7 @@ def run(
     plan: Plan, base: Tree, lock: Lock | None = None, chain: Chain | None = None, sources: Sources | None = None
 ) -> Run:
     """Return the finished run of `plan` on `base`. See `events`."""
-    with _no_collection():
+    with no_collection():
         for event in events(plan, base, lock, chain, sources):
             if isinstance(event, Run):
                 return event
@@ -64,7 +64,7 @@ def run(
 
 
 @contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Hold Python's cycle collector off: syntax trees are many small objects without cycles, and all stay in use.
 
     What the run made counts as old afterwards: freezing and unfreezing moves it there without looking at it, where
