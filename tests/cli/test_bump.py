@@ -74,6 +74,26 @@ def transform(module: cst.Module, params: Params) -> cst.Module:
     return module.visit(_Double())
 '''
 
+ASKING = '''\
+"""Count by two, and raise where nothing counts."""
+
+import libcst as cst
+from pydantic import BaseModel
+
+
+class Params(BaseModel):
+    """Nothing."""
+
+
+def transform(module: cst.Module, params: Params) -> cst.Module:
+    if "by(2)" in module.code:
+        return module
+    head, found, tail = module.code.partition("class Pool:")
+    if "held.count += 1" not in tail:
+        raise LookupError("no pool counts")
+    return cst.parse_module(head + found + tail.replace("held.count += 1", "held.count.by(2)"))
+'''
+
 
 def stage(op: str, id_: str = "", more: str = "") -> str:
     head = (
@@ -229,6 +249,26 @@ def test_an_edit_that_finds_no_place_or_several_says_which(
     assert ended.code == (5 if fate == "check failed" else 4)
     assert parts(ended)[0]["code"].startswith("E4")
     assert parts(ended)[0]["yaml"] == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fate"),
+    [
+        ("class Pool:", "class Store:", "gone"),
+        ("held.count += 1", "held.count = held.count + 1", "check failed"),
+    ],
+)
+def test_a_transform_that_raises_is_gone_only_where_what_it_changes_is(
+    workspace: Workspace, old: str, new: str, fate: str
+) -> None:
+    workspace.write("stages/double.py", ASKING)
+    workspace.pipeline(stage("transform"))
+    assert verdicts(bump(workspace, {"a.py": BASE})) == {"transform": ["exact"]}
+    ended = bump(workspace, {"a.py": replaced(BASE, old, new)})
+    assert verdicts(ended) == {"transform": [fate]}, parts(ended)
+    (part,) = parts(ended)
+    assert (part["code"], "LookupError" in str(part)) == ("E415", True)
+    assert ("`Pool.take`" in part["detail"]) is (fate == "gone")
 
 
 @pytest.mark.parametrize("op", sorted(WITHIN))

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from orchestrator.checks.view import View
-from orchestrator.code.scopes import MODULE, Definition
+from orchestrator.code.scopes import MODULE, Definition, named
 from orchestrator.core.diagnostics import Rejected
 from orchestrator.engine.bump import moved
 from orchestrator.engine.bump.fates import APPLIES
@@ -56,6 +56,10 @@ class Failing:
         missing = self.missing(edit, fault, earlier)
         if missing:
             return dataclasses.replace(found, fate=Fate.NOT_REACHED, detail=missing, notes=(fault.message,), help="")
+        lost = self.lost_definition(edit) if fault.code == "E415" else ""
+        if lost:
+            detail = f"`{lost}`, which the transform changes on its own base, is not in {edit.edit.file}"
+            found = dataclasses.replace(found, fate=Fate.GONE, detail=detail, notes=(fault.message, *found.notes))
         found = dataclasses.replace(found, notes=(*found.notes, *self.held_already()), diff=self.diff(edit, edit))
         return self.searched(found, edit, fault) if fault.code in _SEARCHED else found
 
@@ -76,6 +80,23 @@ class Failing:
         own = self.reference.own.get(key, frozenset())
         failed = next((p for p in earlier if p.number in own and p.fate not in APPLIES), None)
         return f"rests on edit {failed.number} of its stage, which is {failed.fate}" if failed else ""
+
+    def lost_definition(self, edit: PlannedEdit) -> str:
+        """Return a definition that a transform changes on its own base and that its file has no more; empty for none.
+
+        A transform that raises says in its own words what it misses. This is what can be told without them.
+        """
+        file = edit.edit.file
+        result = self.reference.results.get(self.planned.id) if self.reference else None
+        old, new = result.before.get(file) if result else None, self.ground.tree.get(file)
+        if result is None or old is None or new is None:
+            return ""
+        scopes = sorted({site.scope for number, site in result.sites if number == edit.number} - {MODULE, ""})
+        before, here = (self.ground.sources.get(file, raw) for raw in (old, new))
+        try:
+            return next((scope for scope in scopes if named(before, scope) and not named(here, scope)), "")
+        except Rejected:
+            return ""
 
     def rests_on_workspace(self, edit: PlannedEdit) -> bool:
         """Tell whether the edit applies to its own base only because of the workspace that makes that."""
