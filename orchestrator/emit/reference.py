@@ -24,7 +24,7 @@ from orchestrator.engine.model import (
     WorkspaceWaiver,
 )
 from orchestrator.spec.edits import EDITS
-from orchestrator.spec.releases import Expectation
+from orchestrator.spec.releases import Expectation, Fate
 from orchestrator.spec.run_config import EnvironmentVariable, RunConfig
 from orchestrator.spec.serving import Forced, MemoryRun, RefusedVariable, Registry, Score, Server, Sign
 from orchestrator.spec.target import Compiler, Figure, Image, NoCompiler, SdistBase, SuppliedBase, Target, WorkspaceBase
@@ -199,7 +199,8 @@ def description_of(field: Mapping[str, Any]) -> str:
 def type_of(field: Mapping[str, Any]) -> str:
     """Return a key's type in words, with its limits; models become links."""
     if "$ref" in field:
-        return _link(str(field["$ref"]).rpartition("/")[2])
+        kind = str(field["$ref"]).rpartition("/")[2]
+        return "text" if kind == Fate.__name__ else _link(kind)  # its words stand beside it
     if "allOf" in field:
         return type_of(field["allOf"][0])
     if "oneOf" in field:
