@@ -29,6 +29,8 @@ SIX = (
 OFF = {
     "qwen3-5-registry",  # until the user's own model module is deployed
     "triton-tuning-edited",  # the other one of its group is on
+    "muh-headers",  # no injection point: the kernels are precompiled
+    "v2-kernel-compiled",  # the target names no compiler
 }
 # File → how many of its lines go. In `paged_attn.py`: three that chose V1, and the call of `forward_prefix`, which
 # `triton-enable` brings back further in. In `arg_utils.py`: the block that chose chunked prefill.

@@ -18,7 +18,7 @@ LONG = {
     "kernels/paged_attention_v2_triton.py": "deployed as one file beside the code that calls it",
     "kernels/trust.py": "deployed as one file, which also answers `live` on its own",
     "kernels/prefix_prefill.py": "deployed as one file in vLLM's place of it",
-    "orchestrator/checks/house/names.py": "one resolver: a case for each kind of expression, with the caches they share",
+    "orchestrator/checks/house/names.py": "one resolver: a case for each kind of expression, and their caches",
     "orchestrator/cli/steps.py": "the steps of a run, in the order in which they are taken",
     "orchestrator/code/fold.py": "one interpreter: a case for each kind of statement and expression",
     "orchestrator/code/imports.py": "all that is known of import statements, read and written",
