@@ -73,7 +73,7 @@ def _unbound_in(source: Source, lines: Sequence[range]) -> list[_Unbound]:
     if any(isinstance(s, ast.ImportFrom) and s.names[0].name == "*" for s in _statements(body)):
         return []
     look = _Look(lines, walrus=has_walrus(source))
-    look.in_order(body, _declared_global(source))
+    look.in_order(body, source.derived(_declared_global))
     return look.found
 
 

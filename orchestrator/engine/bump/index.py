@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
 _DEFINED: Final = (
     # The literal comes first, so that it is searched as such; what stands before it is looked at only there.
@@ -36,7 +37,15 @@ class Index:
         return lambda raw: wanted in self.names(raw)
 
 
-def python_files(tree: Mapping[str, bytes], root: str, wanted: Callable[[bytes], bool]) -> Iterator[str]:
-    """Yield the Python files of a package root that bytes speak for."""
-    start = f"{root}/"
-    return (path for path, raw in tree.items() if path.endswith(".py") and path.startswith(start) and wanted(raw))
+def python_files(tree: Mapping[str, bytes], file: str, wanted: Callable[[bytes], bool]) -> list[str]:
+    """Return the Python files of the package root of `file` that bytes speak for, what is nearest to it first."""
+    start = f"{file.partition('/')[0]}/"
+    hits = (path for path, raw in tree.items() if path.endswith(".py") and path.startswith(start) and wanted(raw))
+    return sorted(hits, key=lambda path: (path != file, _apart(path, file), path))
+
+
+def _apart(path: str, file: str) -> int:
+    """Return how many folders lie between two files: what moves seldom moves far."""
+    one, other = PurePosixPath(path).parts, PurePosixPath(file).parts
+    common = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return len(one) + len(other) - 2 * common

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -14,7 +15,6 @@ from orchestrator.code.patterns import Pattern, find_matches
 from orchestrator.code.rewrite import examine
 from orchestrator.code.scopes import MODULE, Definition, definitions, enclosing, first_line, named
 from orchestrator.code.sites import Pending
-from orchestrator.code.source import not_too_deep
 from orchestrator.core.diagnostics import Diagnostic, Rejected
 from orchestrator.engine.bump.index import python_files
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from orchestrator.checks.view import Sources
     from orchestrator.code.edits import Edit, ScopedEdit
-    from orchestrator.code.scopes import ScopeNode
+    from orchestrator.code.scopes import DefinitionNode, ScopeNode
     from orchestrator.code.source import Source
     from orchestrator.core.tree import Tree
     from orchestrator.engine.bump.index import Index
@@ -122,9 +122,13 @@ def _old(scoped: ScopedEdit, ground: Ground) -> tuple[ScopeNode, Source] | None:
 def _named_like(last: str, file: str, ground: Ground) -> Iterator[tuple[Definition, ScopeNode, Source]]:
     """Yield every definition of the package whose last name is `last`."""
     for source in _files(file, ground, ground.index.defining(last)):
-        for name, node in definitions(source.tree):
+        for name, node in source.derived(_definitions):
             if name.rpartition(".")[2] == last:
                 yield Definition(source.path, name), node, source
+
+
+def _definitions(source: Source) -> list[tuple[str, DefinitionNode]]:
+    return list(definitions(source.tree))
 
 
 def _files(
@@ -132,21 +136,13 @@ def _files(
 ) -> Iterator[Source]:
     """Yield the Python files of the package root that bytes speak for, parsed; those that cannot be are left out."""
     here = {file: ground.new[file]} if file in ground.new else {}
-    hits = python_files(here if nowhere_else else ground.new, file.partition("/")[0], wanted)
-    for path in sorted(hits, key=lambda path: (path != file, _apart(path, file), path))[:MAX_FILES]:
+    for path in python_files(here if nowhere_else else ground.new, file, wanted)[:MAX_FILES]:
         source = ground.sources.get(path, ground.new[path])
         try:
             source.tree  # noqa: B018 - parsed here, so that what cannot be is left out
         except Rejected:
             continue
         yield source
-
-
-def _apart(path: str, file: str) -> int:
-    """Return how many folders lie between two files: what moves seldom moves far."""
-    one, other = PurePosixPath(path).parts, PurePosixPath(file).parts
-    common = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return len(one) + len(other) - 2 * common
 
 
 def _body(node: ScopeNode, source: Source) -> Body:
@@ -175,7 +171,7 @@ def _renamed(scoped: ScopedEdit, old: tuple[ScopeNode, Source], body: Body, grou
         sources.setdefault(scoped.file, ground.sources.get(scoped.file, own))
     for source in sources.values():
         known = _known_names(source.path, ground)
-        for name, node in definitions(source.tree):
+        for name, node in source.derived(_definitions):
             if name not in known and isinstance(node, ast.ClassDef) is isinstance(old[0], ast.ClassDef):
                 found = _compared(Definition(source.path, name), node, source, body)
                 if (found.likeness or 0) >= HALF:
@@ -187,7 +183,7 @@ def _known_names(path: str, ground: Ground) -> frozenset[str]:
     if raw is None:
         return frozenset()
     try:
-        return frozenset(name for name, _ in definitions(ground.sources.get(path, raw).tree))
+        return frozenset(name for name, _ in ground.sources.get(path, raw).derived(_definitions))
     except Rejected:
         return frozenset()
 
@@ -242,11 +238,8 @@ def _trace(scoped: ScopedEdit, ground: Ground) -> bytes:
 
 def _scopes_of(edit: Edit, source: Source) -> Iterator[tuple[Definition, int]]:
     """Yield the smallest tracked definitions in which an edit finds all of its sites, and the first one's line."""
-    try:
-        lines = _match_lines(edit, source)
-    except Rejected:
-        return
-    around = {name: name for name, node in definitions(source.tree) if lines is None or _spans(node, lines)}
+    lines = _match_lines(edit, source)
+    around = {name: name for name, node in source.derived(_definitions) if lines is None or _spans(node, lines)}
     inner: set[tuple[str, int]] = set()
     for name, within in reversed({MODULE: None, **around}.items()):
         try:
@@ -268,10 +261,9 @@ def _match_lines(edit: Edit, source: Source) -> list[int] | None:
     """Return where a file has the pattern of an edit: nowhere else can it apply. None where it has no pattern."""
     match edit:
         case Replace(pattern=pattern) | Delete(pattern=pattern) | Insert(anchor=Pattern() as pattern):
-            with not_too_deep(source.path):
+            with contextlib.suppress(RecursionError):
                 return [match.first.lineno for match in find_matches(pattern, source.tree)]  # type: ignore[attr-defined]  # both kinds have positions
-        case _:
-            return None
+    return None
 
 
 def _matched_before(edit: Edit, definition: Definition, ground: Ground) -> bool:
