@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+T = TypeVar("T")
 _DEFINED: Final = (
     # The literal comes first, so that it is searched as such; what stands before it is looked at only there.
     re.compile(rb"def(?<!\wdef)[ \t]+([\w\x80-\xff]+)"),
@@ -24,6 +25,16 @@ class Index:
 
     def __init__(self) -> None:
         self._known: dict[bytes, frozenset[bytes]] = {}
+        self._tree: Mapping[str, bytes] | None = None
+        self._found: dict[object, Any] = {}
+
+    def once(self, tree: Mapping[str, bytes], key: object, make: Callable[[], T]) -> T:
+        """Return `make()`, asked once for a key as long as the very same tree is searched."""
+        if tree is not self._tree:
+            self._tree, self._found = tree, {}
+        if key not in self._found:
+            self._found[key] = make()
+        return self._found[key]  # type: ignore[no-any-return]  # what `make` returned
 
     def names(self, raw: bytes) -> frozenset[bytes]:
         """Return the last names of all functions and classes in a file's bytes, and perhaps more."""

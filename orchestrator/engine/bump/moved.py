@@ -73,7 +73,7 @@ class Ground:
 def search(scoped: ScopedEdit, fault: Diagnostic, ground: Ground) -> Search:
     """Return where the code of an edit that failed with `fault` (E401, E402, E403) is now."""
     if scoped.within is not None and fault.code in {"E401", "E402"}:
-        return _definition(scoped, ground)
+        return ground.index.once(ground.new, (scoped.file, scoped.within), lambda: _definition(scoped, ground))
     found = _matching(scoped, ground)
     if found:
         return _one_of(found)
