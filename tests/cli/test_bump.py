@@ -381,8 +381,9 @@ def test_what_rests_on_a_stage_that_failed_or_was_retired_is_not_reached(workspa
     assert bump(workspace, {"a.py": other}).code == 0
 
 
-def test_a_stage_whose_condition_no_longer_holds_is_not_lost_in_silence(workspace: Workspace) -> None:
-    when = "    when: [{check: symbol_exists, file: pkg/a.py, name: Pool}]\n"
+@pytest.mark.parametrize("because", ["", ", because: only pools are counted"])
+def test_a_stage_whose_condition_no_longer_holds_is_not_lost_in_silence(workspace: Workspace, because: str) -> None:
+    when = f"    when: [{{check: symbol_exists, file: pkg/a.py, name: Pool{because}}}]\n"
     workspace.pipeline(stage("assign", more=when))
     ended = bump(workspace, {"a.py": BASE.replace("class Pool", "class Store")})
     assert (ended.code, verdicts(ended)) == (4, {"assign": ["not reached"]})

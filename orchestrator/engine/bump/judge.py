@@ -155,8 +155,8 @@ class _Bump:
             case Skipped(reason=reason, upstream=True):
                 self.down[planned.id] = str(Fate.FIXED)
                 return StageFate(planned.id, parts_of(planned, Fate.FIXED, reason), reason)
-            case Skipped(reason=reason):
-                return self.skipped(planned, reason)
+            case Skipped(reason=reason, when=when):
+                return self.skipped(planned, reason, when=when)
             case AlreadyApplied():
                 return StageFate(planned.id, parts_of(planned, Fate.PRESENT))
             case Applied():
@@ -168,11 +168,11 @@ class _Bump:
                 self.down[planned.id] = "failed"
                 return self.with_proposal(planned, parts)
 
-    def skipped(self, planned: PlannedStage, reason: str) -> StageFate:
+    def skipped(self, planned: PlannedStage, reason: str, *, when: bool) -> StageFate:
         if not planned.stage.enabled:
             self.down[planned.id] = str(Fate.OFF)
             return StageFate(planned.id, parts_of(planned, Fate.OFF, reason), reason)
-        if reason.startswith("when:"):
+        if when:
             before = self.reference.results.get(planned.id) if self.reference else None
             lost = before is not None and before.in_effect
             fate = Fate.NOT_REACHED if lost else Fate.OFF
