@@ -58,9 +58,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     code = run_app(sys.argv[1:])
-    if (
-        code == ExitCode.INTERRUPTED
-    ):  # a thread may still be inside native code, which the interpreter's end would abort
+    if code == ExitCode.INTERRUPTED:
+        # A thread may still be inside native code, and the end of the interpreter would abort there.
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
