@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMANDS = (
-    "init", "match", "validate", "plan", "diff", "render", "verify", "audit", "lock", "inspect", "sweep", "explain",
-)  # fmt: skip
+    *("init", "match", "validate", "plan", "diff", "render", "verify", "audit", "lock", "bump", "inspect", "tune"),
+    *("sweep", "explain"),
+)
 
 
 @pytest.fixture
@@ -142,14 +143,14 @@ def test_a_text_parameter_takes_what_is_given_as_it_stands(workspace: Workspace,
             "pkg={package}/a.py",
             (
                 "E304 archive {package}/a.py is damaged or no archive: truncated header | "
-                "Give a whole tar, tar.gz, tar.bz2, tar.xz or zip; if it came through a pipe, see what its maker says."
+                "Give a whole tar, tar.gz, tar.bz2, tar.xz, tar.zst or zip; of a pipe, see what its maker says."
             ),
         ),
         (
             "pkg=-",
             (
                 "E304 the archive on stdin is damaged or no archive: it is empty | "
-                "Give a whole tar, tar.gz, tar.bz2, tar.xz or zip; if it came through a pipe, see what its maker says."
+                "Give a whole tar, tar.gz, tar.bz2, tar.xz, tar.zst or zip; of a pipe, see what its maker says."
             ),
         ),
     ],

@@ -162,7 +162,7 @@ def test_files_that_are_no_python_are_refused(folder: Path) -> None:
         "pipe": "E129 pipe is no ordinary file",
         ".": "E129 . is no ordinary file",
         "absent.py": "E129 there is no file absent.py, and no pipeline.yaml whose base tree could have it",
-        "a\x00b": "E129 a\x00b cannot be read",
+        "a\x00b": "E129 there is no file a\x00b",
     }
     for file, text in said.items():
         ended = run_cli("match", "x", file, "--json", cwd=folder)
