@@ -128,6 +128,8 @@ def is_sound(kind: str, node: ast.stmt, before: bytes, after: bytes) -> bool:
     start = min([node.lineno, *(each.lineno for each in decorators)])
     head, tail = b"".join(lines[: start - 1]), b"".join(lines[node.end_lineno or start :])
     around = after.startswith(head) and after.endswith(tail) and len(after) >= len(head) + len(tail)
+    middle = after[len(head) : len(after) - len(tail)]
+    around &= not middle or not tail or middle.endswith((b"\n", b"\r"))  # else it took a blank line of the tail with it
     if kind in {"replace", "delete"} and not around:
         return False
     old, new = _parsed(raw[0]), _parsed(raw[1])

@@ -128,6 +128,7 @@ def _run(edit: Transform, source: Source, path: str) -> Rewritten | None:
 
 
 def _module(source: Source) -> cst.Module:
+    _ = source.tree  # what Python cannot read is E408: libcst has no limit on nesting, and would take all memory
     try:
         module = cst.parse_module(source.raw)
     except (cst.ParserSyntaxError, SyntaxError, ValueError, LookupError, RecursionError) as error:
