@@ -25,7 +25,6 @@ LONG = {
     "orchestrator/code/operations.py": "one function for each operation of an edit, side by side",
     "orchestrator/code/patterns.py": "compiler and matcher share the meaning of a hole",
     "orchestrator/code/template.py": "compiler and printer share the meaning of a hole",
-    "orchestrator/engine/bump/moved.py": "one search: where code may have gone, place after place",
     "orchestrator/engine/plan.py": "compiles each part of a stage, side by side",
     "orchestrator/engine/run.py": "the fold over the stages, with the state between two of them",
 }
