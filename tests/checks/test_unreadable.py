@@ -41,7 +41,8 @@ READS_PYTHON = sorted(
 
 
 def test_every_check_of_the_catalogue_is_covered_here() -> None:
-    assert set(FIELDS) == set(CHECKS)
+    about_no_file = {"compiler_named"}
+    assert set(FIELDS) == set(CHECKS) - about_no_file
 
 
 @pytest.mark.parametrize("check", sorted(set(FIELDS) - {"file_absent"}))
