@@ -106,6 +106,13 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-c", "from orchestrator.cli.app import main; main()", *arguments]
 
 
+def interruptible(*arguments: str) -> list[str]:
+    """Return the same for a process that hears an interrupt: a shell's background children, and theirs, are deaf to it."""
+    python, option, program, *rest = command(*arguments)
+    deaf_no_more = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    return [python, option, f"{deaf_no_more}; {program}", *rest]
+
+
 def spawn_cli(*arguments: str, cwd: Path, environment: Mapping[str, str] | None = None) -> Ended:
     """Run a command line in a process of its own."""
     child = subprocess.run(

@@ -15,7 +15,18 @@ import pytest
 
 from tests.origin.images import docker_save, layer, oci
 from tests.origin.test_sdist import QUIET, serving
-from tests.workspaces import CODE, LIMIT_STAGE, ROOT, TARGET, Ended, Workspace, command, replaced, run_cli, spawn_cli
+from tests.workspaces import (
+    CODE,
+    LIMIT_STAGE,
+    ROOT,
+    TARGET,
+    Ended,
+    Workspace,
+    interruptible,
+    replaced,
+    run_cli,
+    spawn_cli,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -160,9 +171,7 @@ def test_an_interrupt_ends_a_bump_and_all_who_work_for_it(tmp_path: Path, who: s
         (other / "__init__.py").write_text("")
         (other / "a.py").write_text(f"{CODE}SLOW = 1\n")
         trees += ["--tree", f"pkg={other}"]
-    program = command("bump", "-j2", "--base", f"pkg={workspace.package}", *trees)
-    # A shell gives its background children a deaf ear for interrupts, and a test may be one of them.
-    program[2] = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {program[2]}"
+    program = interruptible("bump", "-j2", "--base", f"pkg={workspace.package}", *trees)
     child = subprocess.Popen(
         program,
         cwd=workspace.folder,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.diagnostics import ExitCode
-from tests.workspaces import CODE, LIMIT_STAGE, ROOT, TARGET, Ended, Workspace, command, faults, replaced
+from tests.workspaces import CODE, LIMIT_STAGE, ROOT, TARGET, Ended, Workspace, command, faults, interruptible, replaced
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
@@ -202,9 +202,7 @@ def test_an_interrupt_ends_the_program_at_once_and_leaves_nothing_behind(workspa
         "import pathlib, time\nfrom pydantic import BaseModel\nclass Params(BaseModel): ...\n"
         "def transform(module, params):\n    pathlib.Path('started').touch()\n    time.sleep(60)\n",
     )
-    program = command("render", "--tree", f"pkg={workspace.package}")
-    # A shell gives its background children a deaf ear for interrupts, and a test may be one of them.
-    program[2] = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {program[2]}"
+    program = interruptible("render", "--tree", f"pkg={workspace.package}")
     child = subprocess.Popen(
         program, cwd=workspace.folder, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

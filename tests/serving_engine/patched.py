@@ -101,7 +101,7 @@ def served(installation: Installation, model: Path, log: Path, *further: str) ->
             _until_healthy(client, server, log)
             yield client
         finally:
-            server.send_signal(signal.SIGINT)
+            server.send_signal(signal.SIGTERM)
             try:
                 server.wait(GRACE_S)
             except subprocess.TimeoutExpired:

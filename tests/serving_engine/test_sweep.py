@@ -13,7 +13,7 @@ import pytest
 from tests.serving_engine.engine import ENVIRONMENT, LONGEST_S, serve_command
 from tests.sweep.serving import processes
 from tests.sweep.workspaces import LENGTH, SEQS, swept_workspace
-from tests.workspaces import ROOT, Workspace, command, run_cli
+from tests.workspaces import ROOT, Workspace, interruptible, run_cli
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def interrupted(workspace: Workspace, tiny_model: Path) -> str:
     """A sweep over two values, interrupted once the engine is healthy for the second: what it said on stderr."""
     said = ""
     with subprocess.Popen(
-        command(*line(workspace, "--values", "1,2")),
+        interruptible(*line(workspace, "--values", "1,2")),
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

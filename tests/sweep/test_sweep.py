@@ -14,7 +14,7 @@ import pytest
 
 from tests.sweep.serving import FAKE, fresh_mark, processes
 from tests.sweep.workspaces import SCORE, SEQS, swept_workspace
-from tests.workspaces import ROOT, Ended, Workspace, command, run_cli
+from tests.workspaces import ROOT, Ended, Workspace, interruptible, run_cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -308,7 +308,7 @@ def test_a_folder_that_cannot_be_written_is_a_diagnostic(tmp_path: Path) -> None
 def started(made: Workspace, *options: str) -> subprocess.Popen[str]:
     """Start a sweep in a process of its own and return once its server is healthy."""
     sweep = subprocess.Popen(
-        command(*arguments(made, *options)),
+        interruptible(*arguments(made, *options)),
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
