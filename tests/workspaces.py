@@ -107,7 +107,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def interruptible(*arguments: str) -> list[str]:
-    """Return the same for a process that hears an interrupt: a shell's background children, and theirs, are deaf to it."""
+    """Return the same for a process that hears an interrupt: what a shell starts in the background is deaf to it."""
     python, option, program, *rest = command(*arguments)
     deaf_no_more = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     return [python, option, f"{deaf_no_more}; {program}", *rest]
