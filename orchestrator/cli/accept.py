@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from orchestrator.cli.bases import own_tree, prepare, released
-from orchestrator.cli.steps import BaseTree, Stopped, deeply, exit_code_of, facts_on, tree_of
+from orchestrator.cli.bases import own_tree, plan_on, prepare, released
+from orchestrator.cli.steps import BaseTree, Stopped, deeply, exit_code_of, origin_exit, tree_of
 from orchestrator.core.diagnostics import Diagnostic, ExitCode, Rejected, did_you_mean, errors
 
 if TYPE_CHECKING:
@@ -74,14 +74,13 @@ def _base(prepared: Prepared, to: str | None) -> BaseTree:
             raise Stopped((fault,), ExitCode.USAGE)
         return released(prepared, wanted[0].release)[0]
     except Rejected as error:
-        raise Stopped(error.diagnostics, ExitCode.INVALID) from None
+        raise Stopped(error.diagnostics, origin_exit(error.diagnostics)) from None
 
 
 def _run(prepared: Prepared, base: BaseTree) -> Run:
     from orchestrator.engine.run import run
 
-    compiled = base.compiled | prepared.outfit.compiled
-    plan = replace(prepared.plan, facts=facts_on(prepared.plan, replace(base, compiled=compiled)))
+    plan = plan_on(prepared, base)
     return deeply(lambda: run(plan, base.tree, prepared.lock))
 
 

@@ -11,10 +11,13 @@ from packaging.utils import canonicalize_name
 from orchestrator.cli.steps import (
     BaseTree,
     Stopped,
+    base_of,
     deeply,
     facts_on,
+    inner_request,
     lock_of,
     make_plan_for,
+    origin_exit,
     sdist_tree,
     together,
     tree_of,
@@ -69,19 +72,17 @@ def prepare(request: Request, base: tuple[str, ...] = ()) -> Prepared:
     A base that cannot be had is a warning: what changed in it cannot be shown then. Stops where the pipeline is
     invalid, or a wheel of a stage cannot be had.
     """
-    from orchestrator.cli.steps import origin_exit
-    from orchestrator.cli.wheels import wheels_of
     from orchestrator.engine.bump.reference import make_reference
     from orchestrator.engine.wheels import with_wheels
 
     plan = make_plan_for(request)
     inner = {
-        origin.workspace: prepare(_inside(request, origin.workspace))
+        origin.workspace: prepare(inner_request(request, origin.workspace))
         for origin in plan.target.origins
         if isinstance(origin, WorkspaceBase)
     }
+    outfit = base_of(plan, request, lambda *_: BaseTree(Tree(), ""))
     try:
-        outfit = wheels_of(plan, request, BaseTree(Tree(), ""))
         plan = with_wheels(plan, outfit.wheels)
     except Rejected as error:
         raise Stopped(error.diagnostics, origin_exit(error.diagnostics)) from None
@@ -93,15 +94,10 @@ def prepare(request: Request, base: tuple[str, ...] = ()) -> Prepared:
         if base:
             raise
         return replace(bare, notices=tuple(_unknown(d) for d in error.diagnostics[:1]))
-    dressed = replace(plan, facts=facts_on(plan, _dressed(own, outfit)))
+    dressed = plan_on(bare, own)
     plain = {path: content for each in inner.values() if each.own for path, content in each.own.tree.items()}
     reference = deeply(lambda: make_reference(dressed, own.tree, lock, Tree(plain) if inner else None))
     return replace(bare, reference=reference, own=own)
-
-
-def _inside(request: Request, folder: str) -> Request:
-    workspace = request.workspace / folder
-    return replace(request, workspace=workspace, file="pipeline.yaml", target=None, variant=None, settings=(), trees=())
 
 
 def _unknown(found: Diagnostic) -> Diagnostic:
@@ -110,8 +106,10 @@ def _unknown(found: Diagnostic) -> Diagnostic:
     return replace(found, message=message, help=help_, severity=Severity.WARNING)
 
 
-def _dressed(base: BaseTree, outfit: BaseTree) -> BaseTree:
-    return replace(base, wheels=outfit.wheels, compiled=base.compiled | outfit.compiled)
+def plan_on(prepared: Prepared, base: BaseTree) -> Plan:
+    """Return the prepared plan with what a base, and the wheels of the stages, add to its facts."""
+    compiled = base.compiled | prepared.outfit.compiled
+    return replace(prepared.plan, facts=facts_on(prepared.plan, replace(base, compiled=compiled)))
 
 
 # --- trees ---
@@ -230,7 +228,7 @@ def judge_on(prepared: Prepared, base: BaseTree, lost: Mapping[str, str] | None 
     """Return what becomes of a prepared pipeline on a base that is there; `lost` is what is missing of it."""
     from orchestrator.engine.bump.judge import Base, judge
 
-    plan = replace(prepared.plan, facts=facts_on(prepared.plan, _dressed(base, prepared.outfit)))
+    plan = plan_on(prepared, base)
     given = Base(base.name, base.tree, lost or {})
     return deeply(lambda: judge(plan, given, prepared.lock, prepared.reference))
 

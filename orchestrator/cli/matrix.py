@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from orchestrator.cli.steps import (
     BaseTree,
     Stopped,
+    base_of,
     exit_code_of,
     image_templates,
     lock_bytes,
@@ -17,7 +18,6 @@ from orchestrator.cli.steps import (
     tree_of,
     workspace_files,
 )
-from orchestrator.cli.wheels import wheels_of
 from orchestrator.core.diagnostics import Diagnostic, ExitCode, Rejected, errors
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _made(
         plan = plan_of(request, read)
         image_templates(plan, required=locked is not None)
         around = workspace_findings(plan, request)
-        base = wheels_of(plan, request, shared.tree_of(plan, request))
+        base = base_of(plan, request, shared.tree_of)
         run = shared.run_of(plan, base, request)
         if locked is None:
             found = (*around, *base.notices, *run.diagnostics)

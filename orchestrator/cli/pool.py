@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -11,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.bases import judge_wanted
+from orchestrator.cli.steps import fetched_sdist
 from orchestrator.core.diagnostics import Diagnostic, Rejected
 
 if TYPE_CHECKING:
@@ -38,21 +38,8 @@ def fetched(prepared: Prepared, wanted: Sequence[Wanted]) -> list[Wanted]:
 
 
 def _fetch(wanted: Wanted, prepared: Prepared) -> tuple[Diagnostic, ...]:
-    from orchestrator.origin.pinned import cache_folder
-    from orchestrator.origin.sdist import fetch_sdist
-
-    request, lock = prepared.request, prepared.lock
-    environment = request.environment or dict(os.environ)
-    expected = lock.inputs.get(wanted.release) if lock else None
     try:
-        fetch_sdist(
-            wanted.release,
-            cache_folder(environment),
-            expected,
-            request.offline,
-            environment=environment,
-            command=request.command,
-        )
+        fetched_sdist(wanted.release, prepared.request)
     except Rejected as error:
         return error.diagnostics
     return ()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from orchestrator.engine.outcome import Run
     from orchestrator.engine.plan import Plan
     from orchestrator.engine.wheels import Wheel
+    from orchestrator.origin.pinned import PinnedFile
     from orchestrator.spec.target import Origin, SdistBase
 
 LOCK = "pipeline.lock"
@@ -134,17 +135,17 @@ def settings_of(given: tuple[str, ...]) -> dict[str, str]:
     return settings
 
 
-def base_of(plan: Plan, request: Request) -> BaseTree:
+def base_of(plan: Plan, request: Request, trees: Callable[[Plan, Request], BaseTree] | None = None) -> BaseTree:
     """Return the base tree and the wheels of the stages. Stops where they cannot be had.
 
     Each package root comes from `--tree` if that names it, else from the target's origins. With `--tree` an origin
-    that cannot be had is no fault: its roots are absent then.
+    that cannot be had is no fault: its roots are absent then. `trees` takes the place of `tree_of`, for a tree that is
+    there already.
     """
     from orchestrator.cli.wheels import wheels_of
 
     try:
-        base = tree_of(plan, request)
-        return wheels_of(plan, request, base)
+        return wheels_of(plan, request, (trees or tree_of)(plan, request))
     except Rejected as error:
         raise Stopped(error.diagnostics, origin_exit(error.diagnostics)) from None
 
@@ -236,18 +237,8 @@ def _from_origin(plan: Plan, origin: Origin, request: Request, left: frozenset[s
 def sdist_tree(plan: Plan, origin: SdistBase, request: Request) -> BaseTree:
     """Return the package root that a source distribution fills; raise `Rejected` where it cannot be had or read."""
     from orchestrator.origin.archive import read_package
-    from orchestrator.origin.sdist import cache_folder, fetch_sdist
 
-    environment = request.environment or dict(os.environ)
-    lock = lock_of(request)
-    archive = fetch_sdist(
-        origin.sdist,
-        cache_folder(environment),
-        lock.inputs.get(origin.sdist) if lock else None,
-        request.offline,
-        environment=environment,
-        command=request.command,
-    )
+    archive = fetched_sdist(origin.sdist, request)
     root = origin.fills(plan.target.roots)
     found, faults = read_package(archive.path, origin.package, root)
     if errors(faults):
@@ -257,17 +248,32 @@ def sdist_tree(plan: Plan, origin: SdistBase, request: Request) -> BaseTree:
     return BaseTree(found.tree, origin.sdist, found.compiled, inputs, notices, versions=versions)
 
 
+def fetched_sdist(requirement: str, request: Request) -> PinnedFile:
+    """Return the source distribution NAME==VERSION, held against the lock; raise `Rejected` where it cannot be had."""
+    from orchestrator.origin.pinned import cache_folder
+    from orchestrator.origin.sdist import fetch_sdist
+
+    environment = request.environment or dict(os.environ)
+    lock = lock_of(request)
+    return fetch_sdist(
+        requirement,
+        cache_folder(environment),
+        lock.inputs.get(requirement) if lock else None,
+        request.offline,
+        environment=environment,
+        command=request.command,
+    )
+
+
+def inner_request(request: Request, folder: str) -> Request:
+    """Return the request for another workspace, on whose result the workspace of `request` stands."""
+    workspace = request.workspace / folder
+    return replace(request, workspace=workspace, file="pipeline.yaml", target=None, variant=None, settings=(), trees=())
+
+
 def _from_workspace(folder: str, request: Request, left: frozenset[str]) -> list[BaseTree]:
     """Return what another workspace's pipeline makes of its own base, as far as that is `left`."""
-    inner = replace(
-        request,
-        workspace=request.workspace / folder,
-        file="pipeline.yaml",
-        target=None,
-        variant=None,
-        settings=(),
-        trees=(),
-    )
+    inner = inner_request(request, folder)
     plan = make_plan_for(inner)
     if not left & plan.target.roots.keys():
         return []

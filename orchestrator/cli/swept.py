@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from orchestrator.cli.options import Request
-    from orchestrator.cli.steps import BaseTree
     from orchestrator.engine.outcome import Run
     from orchestrator.engine.plan import Plan
     from orchestrator.sweep.model import Weights
@@ -39,16 +38,19 @@ def rendered(
 
     A value that the pipeline refuses is told as such; where all are refused, stops with what stands against the first.
     """
+    from orchestrator.checks.view import Sources
+    from orchestrator.cli.matrix import Shared
+
     found: list[Rendered] = []
     first: Stopped | None = None
-    base: BaseTree | None = None
+    shared = Shared(Sources(), None)  # what is handed over on standard input can be read once
     for text, number in values.items():
         try:
             plan = make_plan_for(replace(request, settings=(*request.settings, f"{parameter}={text}")))
             name = _name(plan, config)
-            # What is handed over on standard input can be read once.
-            base = base_of(plan, request) if base is None else _with_wheels(plan, request, base)
-            found.append(_rendered(run_on(plan, base, request), name, text, number))
+            base = base_of(plan, request, shared.tree_of)
+            run = run_on(plan, base, request, sources=shared.sources, trees=shared.tree_of)
+            found.append(_rendered(run, name, text, number))
             tell(f"{parameter}={text}: rendered")
         except Stopped as stopped:
             if stopped.exit_code is ExitCode.USAGE:
@@ -58,15 +60,6 @@ def rendered(
     if first is not None and all(one.refused for one in found):
         raise first
     return found
-
-
-def _with_wheels(plan: Plan, request: Request, base: BaseTree) -> BaseTree:
-    from orchestrator.cli.wheels import wheels_of
-
-    try:
-        return wheels_of(plan, request, base)
-    except Rejected as error:
-        raise Stopped(error.diagnostics, ExitCode.INVALID) from None
 
 
 def _rendered(run: Run, name: str, text: str, number: float) -> Rendered:

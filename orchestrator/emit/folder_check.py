@@ -10,7 +10,7 @@ from orchestrator.core.digest import canonical_json, digest
 from orchestrator.emit.audit import audit_faults, read_audit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 _HELP = "The folder was changed after it was written: render again."
@@ -21,17 +21,7 @@ def folder_faults(folder: Path, records: Sequence[Mapping[str, Any]]) -> list[Di
     wanted = next((dict(r["emitted"]) for r in records if r["event"] == "patchset" and "emitted" in r), {})
     inner = "".join(f"{canonical_json(record)}\n" for record in records if record["event"] != "run")
     wanted["patchset/audit.jsonl"] = digest(inner.encode())
-    found = [fault for name, sha256 in sorted(wanted.items()) if (fault := _differs(folder, name, sha256))]
-    known = {*wanted, "audit.jsonl"}
-    others = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if not path.is_dir())
-    return [
-        *found,
-        *(
-            Diagnostic("E614", f"{name} is not in the audit", Place(name), help=_HELP)
-            for name in others
-            if name not in known
-        ),
-    ]
+    return [*_changed(folder, wanted), *_strays(folder, wanted)]
 
 
 def matrix_faults(folder: Path, records: Sequence[Mapping[str, Any]]) -> list[Diagnostic]:
@@ -39,19 +29,24 @@ def matrix_faults(folder: Path, records: Sequence[Mapping[str, Any]]) -> list[Di
 
     Each cell has its own log, which must be whole, be the one that the matrix's log names, and fit its files.
     """
-    cells = [record["folder"] for record in records if record["event"] == "cell"]
+    cells = [record for record in records if record["event"] == "cell"]
     wanted = next((dict(record["emitted"]) for record in records if record["event"] == "matrix"), {})
-    found = [fault for name, sha256 in sorted(wanted.items()) if (fault := _differs(folder, name, sha256))]
-    for record in records:
-        if record["event"] == "cell":
-            found += _cell_faults(folder, record)
+    inside = [fault for cell in cells for fault in _cell_faults(folder, cell)]
+    below = tuple(f"{cell['folder']}/" for cell in cells)
+    return [*_changed(folder, wanted), *inside, *_strays(folder, wanted, below)]
+
+
+def _changed(folder: Path, wanted: Mapping[str, str]) -> list[Diagnostic]:
+    return [fault for name, sha256 in sorted(wanted.items()) if (fault := _differs(folder, name, sha256))]
+
+
+def _strays(folder: Path, wanted: Mapping[str, str], below: tuple[str, ...] = ()) -> Iterator[Diagnostic]:
+    """Yield E614 for every file that the log does not name; what is `below` other folders has logs of its own."""
     known = {*wanted, "audit.jsonl"}
-    inside = tuple(f"{cell}/" for cell in cells)
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if not path.is_dir() and name not in known and not name.startswith(inside):
-            found.append(Diagnostic("E614", f"{name} is not in the audit", Place(name), help=_HELP))
-    return found
+        if not path.is_dir() and name not in known and not name.startswith(below):
+            yield Diagnostic("E614", f"{name} is not in the audit", Place(name), help=_HELP)
 
 
 def _cell_faults(folder: Path, record: Mapping[str, Any]) -> list[Diagnostic]:

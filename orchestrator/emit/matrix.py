@@ -11,6 +11,7 @@ from orchestrator.emit.audit import chained_lines, read_audit
 from orchestrator.emit.bake import BAKE, bake_file, bake_names, tag_of
 from orchestrator.emit.build import INNER_LOG, LOG
 from orchestrator.emit.records import stage_record
+from orchestrator.emit.report.text import code_span, markdown
 from orchestrator.engine.matrix import DEFAULT
 from orchestrator.engine.outcome import AlreadyApplied, Applied, Failed
 
@@ -34,7 +35,6 @@ class CellResult:
     errors: tuple[Diagnostic, ...] = ()
     run: Run | None = None
     files: Mapping[str, bytes] | None = None
-    pipeline: str = ""
 
 
 def cell_records(results: Sequence[CellResult]) -> list[dict[str, Any]]:
@@ -127,7 +127,7 @@ def _json(data: object) -> bytes:
 
 def _page(records: Sequence[Mapping[str, Any]], shared: Mapping[str, int]) -> str:
     lines = [
-        f"# {records[0]['pipeline']}: {len(records)} images",
+        f"# {markdown(records[0]['pipeline'])}: {len(records)} images",
         "",
         "| cell | base image | stages in effect | skipped | files changed | tag | patch set |",
         "| --- | --- | ---: | ---: | ---: | --- | --- |",
@@ -136,12 +136,12 @@ def _page(records: Sequence[Mapping[str, Any]], shared: Mapping[str, int]) -> st
         stages = record["stages"]
         cells = (
             f"[{record['folder']}]({record['folder']}/report.md)",
-            f"`{_escaped(record['image'])}`",
+            code_span(record["image"]),
             stages["in_effect"],
             stages["skipped"],
             record["changed"],
-            f"`{record['tag']}`",
-            f"`{record['patchset'][:12]}`",
+            code_span(record["tag"]),
+            code_span(record["patchset"][:12]),
         )
         lines.append(f"| {' | '.join(map(str, cells))} |")
     lines += ["", shared_words(shared, len(records)), "", f"Build them all here: `docker buildx bake -f {BAKE}`."]
@@ -158,7 +158,3 @@ def shared_words(shared: Mapping[str, int], cells: int) -> str:
 
 def _times(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", r"\|")

@@ -74,12 +74,14 @@ def _name_of(file: str, read: Read) -> str:
 def _same_targets(named: Sequence[tuple[str, str, Place]]) -> Iterator[Diagnostic]:
     first: dict[str, str] = {}
     for file, target, place in named:
-        other = first.setdefault(target, file)
-        if other is not file:
-            same = other == file
-            message = f"'{file}' is listed twice" if same else f"two targets are called '{target}': {other} and {file}"
-            help_ = "List it once." if same else "Give one of them another `name:`; it is the name of a folder."
-            yield Diagnostic("E270", message, place, help=help_)
+        if target not in first:
+            first[target] = file
+            continue
+        other = first[target]
+        same = other == file
+        message = f"'{file}' is listed twice" if same else f"two targets are called '{target}': {other} and {file}"
+        help_ = "List it once." if same else "Give one of them another `name:`; it is the name of a folder."
+        yield Diagnostic("E270", message, place, help=help_)
 
 
 def _bad_variants(variants: Mapping[str, object], document: Document) -> Iterator[Diagnostic]:

@@ -32,7 +32,7 @@ _LISTINGS = frozenset([
     "listdir", "glob", "rglob", "iglob", "iterdir", "scandir", "walk", "namelist", "getnames", "splitlines",
     "readlines",
 ])  # fmt: skip
-_PROGRAMS = ("subprocess.", "os.spawn", "asyncio.create_subprocess")
+PROGRAMS = ("subprocess.", "os.spawn", "asyncio.create_subprocess")
 _NARROW = frozenset(
     ["FileExistsError", "ImportError", "ModuleNotFoundError", "KeyboardInterrupt", "UnicodeDecodeError"]
 )
@@ -90,7 +90,7 @@ def _acts(body: list[ast.stmt], acting: set[str]) -> bool:
             continue
         if (last in _ACTS and first not in {"sys.stdout", "sys.stderr", "stdout", "copy"}) or last in acting:
             return True
-        if name.startswith(_PROGRAMS) or name in {"os.system", "os.replace", "os.rename", "main", "runpy.run_path"}:
+        if name.startswith(PROGRAMS) or name in {"os.system", "os.replace", "os.rename", "main", "runpy.run_path"}:
             return True
     return False
 
@@ -192,12 +192,12 @@ def _unread(body: list[ast.stmt], flow: Flow) -> Iterator[tuple[ast.AST, str, st
                     continue
                 if name == "subprocess.run" and not _checks(call):
                     yield call, "nobody asks whether this command failed: there is no `check=True`", help_
-                elif name in _UNASKED or name.startswith(_PROGRAMS[1:]):
+                elif name in _UNASKED or name.startswith(PROGRAMS[1:]):
                     yield call, f"nobody asks for the status that `{name}` returns", help_
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() | ast.Await() as value):
                 call = _started(value)
                 spelled = called_name(call)
-                starts = spelled in _KEPT or spelled.startswith(_PROGRAMS[1:])
+                starts = spelled in _KEPT or spelled.startswith(PROGRAMS[1:])
                 if not starts or _checks(call) or _is_harmless(call) or _is_question(call):
                     continue
                 if not _is_asked(body, name, call, flow):

@@ -13,7 +13,7 @@ from orchestrator.inspect.paths import joined
 from orchestrator.inspect.pycalls import is_write_mode, positional, word_of, written
 from orchestrator.inspect.pyflow import Flow, FunctionNode, walk_scope
 from orchestrator.inspect.pyguards import Guards
-from orchestrator.inspect.pyhidden import STARTERS, hidden_failures, typed_counts
+from orchestrator.inspect.pyhidden import PROGRAMS, STARTERS, hidden_failures, typed_counts
 from orchestrator.inspect.pymarkers import signs
 from orchestrator.inspect.pynames import plainly_named
 from orchestrator.inspect.pyvalues import Names, argument, called_name, names_of, text_of, value_of
@@ -159,11 +159,12 @@ class _Study:
                 (self.path(node.args[0], names), self.path(node.args[1], names), place, last == "copytree")
             )
         elif name in {"os.replace", "os.rename"} and len(node.args) > 1:
-            self.facts.writes.append((value_of(node.args[1], names), place))
-        elif name.startswith(("subprocess.", "os.spawn", "asyncio.create_subprocess")) or name in STARTERS:
+            self.facts.writes.append((self.path(node.args[1], names), place))
+        elif name.startswith(PROGRAMS) or name in STARTERS:
             self._command(node, names, place)
         elif name in {"runpy.run_path", "runpy.run_module"} and node.args:
-            self.facts.commands.append((["python3", value_of(node.args[0], names)], place))
+            module = ["-m"] if last == "run_module" else []
+            self.facts.commands.append((["python3", *module, value_of(node.args[0], names)], place))
         elif _NETWORK.fullmatch(name):
             self.facts.fetches.append((f"{name}()", place))
         elif last in {"read_text", "open"} and not is_write_mode(node):

@@ -68,8 +68,8 @@ def golden_cases(
     """Return the cases of every golden folder: `tests/golden/STAGE/before/…` and `tests/golden/STAGE/after/…`.
 
     `golden` is relative to the workspace. `targets` is stage → target file, for stages that the pipeline's own target
-    skips. A file has only the shapes that it can have; a stage that edits nothing has
-    none but its own. Raises `GoldenMismatch` where there is no such folder.
+    skips. A file has only the shapes that it can have; a stage that edits nothing has none but its own. Raises
+    `GoldenMismatch` where there is no such folder.
     """
     root = Path(workspace).resolve()
     top = root / golden
@@ -78,7 +78,8 @@ def golden_cases(
     found = []
     for folder in sorted(path for path in top.iterdir() if path.is_dir()):
         names = [AS_WRITTEN, AGAIN]
-        names += [shape.name for shape in SHAPES if _varied(read_golden(folder), shape) is not None]
+        golden_stage = read_golden(folder)
+        names += [shape.name for shape in SHAPES if _varied(golden_stage, shape) is not None]
         target = (targets or {}).get(folder.name)
         found += [GoldenCase(root, folder, name, variant, target) for name in names]
     return found

@@ -150,15 +150,16 @@ class Failing:
         """Return the verdicts with the YAML of the whole stage, where moving its edits and checks mends it."""
         by_number = {part.number: part for part in found.parts if part.number}
         edits: list[PlannedEdit] = []
-        moves: Moves = {}
+        places: dict[tuple[str, str | None], set[tuple[str, str | None]]] = {}
         for edit in self.planned.edits:
             part = by_number[edit.number]
             if part.fate not in APPLIES and not part.yaml:
                 return found
             to = _target(part, edit)
             edits.append(to)
-            if to is not edit:
-                moves[edit.edit.file, edit.edit.within] = (to.edit.file, to.edit.within)
+            places.setdefault((edit.edit.file, edit.edit.within), set()).add((to.edit.file, to.edit.within))
+        # A check follows the edits of what it looks at, where all of them went to one place.
+        moves: Moves = {old: next(iter(new)) for old, new in places.items() if len(new) == 1 and new != {old}}
         why = whole_applies(self.planned, edits, moves, self.ground, self.plan.facts)
         if why:
             parts = tuple(
@@ -166,7 +167,7 @@ class Failing:
                 for p in found.parts
             )
             return dataclasses.replace(found, parts=parts)
-        return dataclasses.replace(found, yaml=stage_yaml(self.plan, self.planned, moves))
+        return dataclasses.replace(found, yaml=stage_yaml(self.plan, self.planned, edits, moves))
 
 
 def _target(part: Part, edit: PlannedEdit) -> PlannedEdit:

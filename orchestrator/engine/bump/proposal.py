@@ -77,10 +77,11 @@ def edit_yaml(plan: Plan, stage: PlannedStage, planned: PlannedEdit, to: Planned
     return entry(_relocated(written[planned.number - 1], to.edit.file, to.edit.within)) if written else ""
 
 
-def stage_yaml(plan: Plan, stage: PlannedStage, moves: Moves) -> str:
-    """Return all entries of a stage that have to change, by key."""
-    parts = []
-    for key in ("edits", "pre", "post"):
+def stage_yaml(plan: Plan, stage: PlannedStage, edits: Sequence[PlannedEdit], moves: Moves) -> str:
+    """Return all entries of a stage that have to change, by key: `edits` are all of its edits, moved or as they are."""
+    moved = [edit_yaml(plan, stage, old, new) for old, new in zip(stage.edits, edits, strict=True) if new is not old]
+    parts = ["edits:\n" + "".join(moved)] if moved else []
+    for key in ("pre", "post"):
         changed = []
         for data in _written(plan, stage, key):
             place = (str(data.get("file", "")), data.get("within"))
