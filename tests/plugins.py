@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
     import pytest
 
@@ -59,13 +60,19 @@ class Site:
     folder: Path
 
     @classmethod
-    def at(cls, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    @contextlib.contextmanager
+    def at(cls, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         """Make the folder and put it on the path; modules that were imported from it are forgotten at the end."""
         folder.mkdir(parents=True)
         monkeypatch.syspath_prepend(str(folder))
-        known = set(sys.modules)
-        monkeypatch.setattr("sys.modules", {name: sys.modules[name] for name in known})
-        return cls(folder)
+        try:
+            yield cls(folder)
+        finally:
+            # `sys.modules` itself stays: what is written in C does not see another one put in its place.
+            for name, module in list(sys.modules.items()):
+                spec = getattr(module, "__spec__", None)
+                if spec is not None and Path(str(spec.origin)).is_relative_to(folder):
+                    del sys.modules[name]
 
     def install(
         self,

@@ -72,8 +72,11 @@ class Configuration:
     @property
     def variable_places(self) -> dict[str, Place]:
         """Where each of its variables stands."""
-        own = [name for name in self.environment if name not in self.started.variables]
-        places = {name: self.document.place(("env", i, "name")) for i, name in enumerate(own)}
+        places = {
+            name: self.document.place(("env", i, "name"))
+            for i, name in enumerate(self.environment)
+            if name not in self.started.variables
+        }
         return {**dict.fromkeys(self.started.variables, self.place), **places}
 
     def setting(self, view: View) -> Setting | Unknown:

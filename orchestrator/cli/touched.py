@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from orchestrator.cli.options import Request
     from orchestrator.engine.lock import Lock
-    from orchestrator.engine.touched import Reach
+    from orchestrator.engine.reach import Reach
     from orchestrator.engine.versions import Version
     from orchestrator.spec.target import Target
 

@@ -208,12 +208,18 @@ def _foreign(stages: Any) -> dict[str, type[BaseModel]]:  # noqa: ANN401 - plain
     named = {
         check["check"]
         for stage in (stages if isinstance(stages, list) else ())
-        for key in ("when", "pre", "post")
-        for check in (_listed(stage, key) if isinstance(stage, dict) else ())
+        for check in (_checks(stage) if isinstance(stage, dict) else ())
         if isinstance(check, dict) and isinstance(check.get("check"), str)
     }
     found = {name: _installed(name) for name in named - CHECKS.keys()}
     return {name: model for name, model in found.items() if model is not None}
+
+
+def _checks(stage: Mapping[str, Any]) -> list[Any]:
+    """Return what stands where a stage has its checks."""
+    upstream = stage.get("upstream")
+    fixed = _listed(upstream, "fixed_when") if isinstance(upstream, dict) else []
+    return [check for key in ("when", "pre", "post") for check in _listed(stage, key)] + fixed
 
 
 def _listed(stage: Mapping[str, Any], key: str) -> list[Any]:

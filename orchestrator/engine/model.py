@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,11 @@ from orchestrator.checks.catalogue import AnyCheck
 from orchestrator.spec.edits import AnyEdit
 from orchestrator.spec.model import Because, Model, Scalar, TargetPath
 from orchestrator.spec.releases import Expectation, Release
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from orchestrator.checks.base import Check
 
 StageId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="lower case, digits, dashes")]
 SourcePath = Annotated[str, Field(min_length=1, description="file of the workspace")]
@@ -171,6 +176,14 @@ class Stage(Model):
     claim: Annotated[str | None, Field(description="what the stage should gain")] = None
     evidence: Annotated[str | None, Field(description="who measured it, where")] = None
     waive: Annotated[list[Waiver], Field(description="house rules that do not hold here, with reasons")] = []
+
+    def checks(self) -> Iterator[tuple[tuple[str | int, ...], Check]]:
+        """Yield every check with the way to it from the stage."""
+        for key in ("when", "pre", "post"):
+            for number, check in enumerate(getattr(self, key) or ()):
+                yield (key, number), check
+        for number, check in enumerate(self.upstream.fixed_when if self.upstream else ()):
+            yield ("upstream", "fixed_when", number), check
 
     @model_validator(mode="after")
     def _kind_fits(self) -> Self:

@@ -338,15 +338,15 @@ class _Compiler:
 
     def plugins_of(self, index: int, stage: Stage) -> dict[str, Pinned]:
         """Return what a stage uses of installed distributions."""
-        for key in ("when", "pre", "post"):
-            for i, check in enumerate(getattr(stage, key) or ()):
-                place = self.loaded.place(index, key, i, "check")
+        names = {f"transform {edit.use}" for edit in stage.edits if isinstance(edit, TransformEdit)}
+        for way, check in stage.checks():
+            names.add(f"check {check.check}")
+            if "." in check.check:
+                place = self.loaded.place(index, *way, "check")
                 try:
-                    _ = self.plugin("check", check.check, place) if "." in check.check else None
+                    self.plugin("check", check.check, place)
                 except Rejected as error:
                     self.found.extend(d.at(place) for d in error.diagnostics)
-        names = {f"transform {edit.use}" for edit in stage.edits if isinstance(edit, TransformEdit)}
-        names |= {f"check {c.check}" for key in ("when", "pre", "post") for c in getattr(stage, key) or ()}
         return {name: self.plugins[name] for name in sorted(names & self.plugins.keys())}
 
     def deploy(self, stage: int, number: int, model: Stage) -> PlannedDeploy | None:
@@ -485,11 +485,8 @@ class _Compiler:
 
     def patterns_of_checks(self, index: int, stage: Stage) -> None:
         """Compile the code in checks once, so that a mistyped pattern fails at load."""
-        for key in ("when", "pre", "post"):
-            for i, check in enumerate(getattr(stage, key) or ()):
-                self.found.extend(self.faults_of_check(check, (index, key, i)))
-        for i, check in enumerate(stage.upstream.fixed_when if stage.upstream else ()):
-            self.found.extend(self.faults_of_check(check, (index, "upstream", "fixed_when", i)))
+        for way, check in stage.checks():
+            self.found.extend(self.faults_of_check(check, (index, *way)))
 
     def faults_of_check(self, check: Check, path: tuple[int, *tuple[str | int, ...]]) -> Iterable[Diagnostic]:
         from orchestrator.spec.model import code_fields  # noqa: PLC0415 - beside its only use

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
@@ -37,6 +38,7 @@ def version_of(tree: Tree, root: str, versions: Mapping[str, str]) -> str | None
     return None
 
 
+@lru_cache(maxsize=64)
 def _stated(raw: bytes) -> str | None:
     """Return the version that a module assigns as text at its top level; only a valid one counts."""
     try:
@@ -80,16 +82,16 @@ def fixed_upstream(stage: Stage, evidence: Iterable[Judged]) -> str:
     return f"fixed upstream: {where} ({'; '.join(j.verdict.evidence for j in evidence)})"
 
 
-def closed(stage: Stage, view: View) -> str | None:
-    """Return why the checks of a stage keep it from running on what `view` shows: fixed upstream, or a condition."""
+def closed(stage: Stage, view: View) -> Skipped | None:
+    """Return the outcome of a stage that its own checks keep from running on what `view` shows; else None."""
     upstream = stage.upstream.fixed_when if stage.upstream else []
     verdicts = [check.judge(view) for check in upstream]
     if verdicts and all(verdict.holds for verdict in verdicts):
-        return f"fixed upstream: {'; '.join(verdict.evidence for verdict in verdicts)}"
+        return Skipped(f"fixed upstream: {'; '.join(verdict.evidence for verdict in verdicts)}", upstream=True)
     for check in stage.when or ():
         verdict = check.judge(view)
         if not verdict.holds:
-            return not_now(check, verdict).reason
+            return not_now(check, verdict)
     return None
 
 

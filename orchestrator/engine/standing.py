@@ -78,11 +78,11 @@ class _Look:
     def stage(self, planned: PlannedStage) -> Standing:
         if not (planned.edits or planned.deploys or planned.wheels):
             return Standing(planned.id, State.NOTHING, "it renders artefacts only")
-        reason = self.switched_off(planned)
-        if reason is not None:
-            if not reason.startswith("fixed upstream"):
+        off = self.switched_off(planned)
+        if off is not None:
+            if not off.upstream:
                 self.skipped.add(planned.id)
-            return Standing(planned.id, State.SKIPPED, reason)
+            return Standing(planned.id, State.SKIPPED, off.reason)
         parts = [
             *self.wheels(planned),
             *(self.edit(planned, edit) for edit in planned.edits),
@@ -90,16 +90,16 @@ class _Look:
         ]
         return together(planned.id, tuple(parts))
 
-    def switched_off(self, planned: PlannedStage) -> str | None:
+    def switched_off(self, planned: PlannedStage) -> Skipped | None:
         if not planned.stage.enabled:
-            return "enabled: false"
+            return Skipped("enabled: false")
         need = next((need for need in planned.stage.needs if need in self.skipped), None)
         if need is not None:
-            return f"needs '{need}', which is skipped"
+            return Skipped(f"needs '{need}', which is skipped")
         result = self.results.get(planned.id)
         if result is not None and isinstance(result.outcome, Skipped):
             outcome = result.outcome
-            return outcome.reason if outcome.upstream or outcome.when else None
+            return outcome if outcome.upstream or outcome.when else None
         if self.made is None:
             return closed(planned.stage, View(self.work, self.tree, self.plan.facts, sources=self.sources))
         return None

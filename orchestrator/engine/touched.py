@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.claims import BUILD_TEMPLATES
+from orchestrator.engine.reach import Part, Reach, stage_parts, unnumbered
 from orchestrator.engine.versions import (
     SERVING_FACTS,
     WHOLE_TARGET,
@@ -20,7 +20,6 @@ from orchestrator.engine.versions import (
     changed_values,
     differing,
     locked_links,
-    mappings,
     speaks_of,
     template_closure,
 )
@@ -36,56 +35,8 @@ EVERY = "(every stage)"
 _GROUND = frozenset(["base", "roots", WHOLE_TARGET])
 _WHOLE = frozenset(["enabled", "upstream", "when", "needs", "after", "one_of", "kind"])
 """Keys that decide whether, and after what, all of a stage happens."""
+_SWITCHES = frozenset(["enabled", "upstream", "when"])
 _PARTS = ("edits", "deploy", "render", "wheels")
-
-
-@dataclass
-class Reach:
-    """What of one stage is reached, and why. Edits count from 1; an edit that is gone has no number."""
-
-    stage: str
-    reasons: list[str] = field(default_factory=list)
-    edits: set[int] = field(default_factory=set)
-    files: set[str] = field(default_factory=set)
-    artefacts: set[str] = field(default_factory=set)
-
-    def add(self, reason: str, parts: Iterable[_Part] = ()) -> None:
-        """Add a reason and the parts of the stage that it is about."""
-        if reason not in self.reasons:
-            self.reasons.append(reason)
-        for part in parts:
-            self.edits |= {part.number} if part.number else set()
-            self.files |= {part.file} if part.file else set()
-            self.artefacts |= {part.artefact} if part.artefact else set()
-
-    def record(self) -> dict[str, Any]:
-        """Return plain data for JSON output."""
-        return {
-            "event": "touched",
-            "stage": self.stage,
-            "reasons": self.reasons,
-            "edits": sorted(self.edits),
-            "files": sorted(self.files),
-            "artefacts": sorted(self.artefacts),
-        }
-
-
-@dataclass(frozen=True)
-class _Part:
-    """An edit, a deployed file, an artefact or a wheel of a stage, and the source that it comes from."""
-
-    key: str
-    data: Mapping[str, Any]
-    number: int = 0
-    file: str = ""
-    artefact: str = ""
-    source: str = ""
-
-    @property
-    def name(self) -> str:
-        if self.key == "edits":
-            return f"edit of {self.file}"
-        return f"{self.key} of {self.source or self.file or self.artefact}"
 
 
 def touched(
@@ -97,25 +48,6 @@ def touched(
     makes and that are reached there, each with the reason; "" stands for all of them.
     """
     return _Comparison(old, new, changed, below or {}).reached()
-
-
-def _parts(stage: Mapping[str, Any]) -> list[_Part]:
-    found = []
-    for number, edit in enumerate(mappings(stage.get("edits")), 1):
-        named = edit.get("op") == "transform" and "." not in str(edit.get("use", "."))
-        source = f"stages/{edit['use']}.py" if named else ""
-        found.append(_Part("edits", edit, number, file=str(edit.get("file", "")), source=source))
-    found += [
-        _Part("deploy", deploy, file=str(deploy.get("to", "")), source=str(deploy.get("source", "")))
-        for deploy in mappings(stage.get("deploy"))
-    ]
-    for render in mappings(stage.get("render")):
-        template = str(render.get("template", ""))
-        found.append(_Part("render", render, artefact=str(render.get("to", "")), source=template))
-    for wheel in mappings(stage.get("wheels")):
-        source = str(wheel.get("source") or wheel.get("requirement") or "")
-        found.append(_Part("wheels", wheel, source=source))
-    return found
 
 
 class _Comparison:
@@ -142,11 +74,11 @@ class _Comparison:
         """What stands in the YAML about each stage."""
         for id_, stage in self.before.items():
             if id_ not in self.after:
-                self.found[id_].add("the stage is gone", [_unnumbered(part) for part in _parts(stage)])
+                self.found[id_].add("the stage is gone", [unnumbered(part) for part in stage_parts(stage)])
                 self.provided += [id_] if stage.get("provides") else []
         for id_, stage in self.after.items():
             if id_ not in self.before:
-                self.found[id_].add("the stage is new", _parts(stage))
+                self.found[id_].add("the stage is new", stage_parts(stage))
                 self.provided += [id_] if stage.get("provides") else []
                 continue
             for key in differing(self.before[id_], stage):
@@ -155,21 +87,21 @@ class _Comparison:
         former = [id_ for id_ in self.before if id_ in self.after]
         for tag, _, _, start, end in difflib.SequenceMatcher(None, former, common, autojunk=False).get_opcodes():
             for id_ in common[start:end] if tag in {"insert", "replace"} else ():
-                self.found[id_].add("the stage stands at another place", _parts(self.after[id_]))
+                self.found[id_].add("the stage stands at another place", stage_parts(self.after[id_]))
 
     def key(self, id_: str, key: str) -> None:
         """One key of a stage that differs."""
-        new = _parts(self.after[id_])
+        new = stage_parts(self.after[id_])
         if key in _PARTS:
-            old = _parts(self.before[id_])
+            old = stage_parts(self.before[id_])
             self.entries(id_, key, [p for p in old if p.key == key], [p for p in new if p.key == key])
             return
         self.found[id_].add(f"`{key}` has changed", new if key in _WHOLE else ())
-        switches = key in {"enabled", "upstream", "when"} and self.after[id_].get("provides")
+        switches = key in _SWITCHES and self.after[id_].get("provides")
         if switches or key == "provides":
             self.provided.append(id_)
 
-    def entries(self, id_: str, key: str, old: list[_Part], new: list[_Part]) -> None:
+    def entries(self, id_: str, key: str, old: list[Part], new: list[Part]) -> None:
         before, after = [_text(p.data) for p in old], [_text(p.data) for p in new]
         fresh = [part for part, text in zip(new, after, strict=True) if text not in before]
         gone = [part for part, text in zip(old, before, strict=True) if text not in after]
@@ -178,15 +110,15 @@ class _Comparison:
                 f"edit {part.number} has changed" if part.number else f"{part.name} has changed", [part]
             )
         for part in gone:
-            self.found[id_].add(f"{part.name} is not as it was", [_unnumbered(part)])
+            self.found[id_].add(f"{part.name} is not as it was", [unnumbered(part)])
         if not (fresh or gone):
             self.found[id_].add(f"the order of `{key}` has changed", new)
 
     def sources(self, id_: str, stage: Mapping[str, Any]) -> None:
         """The files that a stage names, and those that its templates include."""
-        for part in _parts(stage):
-            template = part.key == "render"
-            files = template_closure(part.source, (self.old, self.new))[0] if template else frozenset([part.source])
+        for part in stage_parts(stage):
+            closure = template_closure(part.source, (self.old, self.new))[0] if part.is_template else None
+            files = frozenset([part.source]) if closure is None else closure
             for path in self.differ(files) if part.source else ():
                 self.found[id_].add(f"{path} has changed", [part])
             for path in sorted(path for path in self.changed if part.key == "wheels" and brings(path, part.source)):
@@ -200,30 +132,29 @@ class _Comparison:
         """The values that differ, where the stage or one of its templates uses them."""
         rest = {key: value for key, value in stage.items() if key not in _PARTS}
         for name in self.values:
-            parts = [part for part in _parts(stage) if self.uses(part, name)]
+            parts = [part for part in stage_parts(stage) if self.uses(part, name)]
             where = [key for key, value in rest.items() if _reference(name) in _text(value)]
             if _WHOLE & set(where):
-                parts = _parts(stage)
+                parts = stage_parts(stage)
             if parts or where:
                 self.found[id_].add(f"{name} has changed", parts)
-            if stage.get("provides") and {"enabled", "when", "provides"} & set(where):
+            if stage.get("provides") and (_SWITCHES | {"provides"}) & set(where):
                 self.provided.append(id_)
 
-    def uses(self, part: _Part, name: str) -> bool:
-        if part.key == "render":
-            return speaks_of(template_closure(part.source, (self.new,))[1], name)
-        return _reference(name) in _text(part.data)
+    def uses(self, part: Part, name: str) -> bool:
+        inside = part.is_template and speaks_of(template_closure(part.source, (self.new,))[1], name)
+        return inside or (part.key != "render" and _reference(name) in _text(part.data))
 
     def facts(self) -> None:
         """The facts of the target: what a run starts from, what judges run configurations, what all rules use."""
         for fact in changed_facts(self.old, self.new):
             reason = f"the target's `{fact}` has changed" if fact != WHOLE_TARGET else "the target is another one"
             for id_, stage in self.after.items():
-                parts = _parts(stage)
+                parts = stage_parts(stage)
                 if fact in SERVING_FACTS:
                     parts = [part for part in parts if part.data.get("schema") == "run-config"]
                 elif fact not in _GROUND:
-                    parts = [part for part in parts if part.key == "render" and fact == "name"]
+                    parts = [part for part in parts if part.is_template and fact == "name"]
                 if parts:
                     self.found[id_].add(reason, parts)
             if fact in {*_GROUND, "image", "name"}:
@@ -237,29 +168,29 @@ class _Comparison:
         for id_, stage in self.after.items():
             links = before.get(id_, set()) ^ after.get(id_, set())
             if links:
-                files = [_Part("lock", {}, file=link[0]) for link in sorted(links)]
+                files = [Part("lock", {}, file=link[0]) for link in sorted(links)]
                 self.found[id_].add("the lock holds other definitions", files)
             old, new = (lock.sources if lock else {} for lock in (self.old.lock, self.new.lock))
-            for part in _parts(stage):
+            for part in stage_parts(stage):
                 if part.source and old.get(part.source) != new.get(part.source):
                     self.found[id_].add(f"the lock holds another {part.source}", [part])
         old, new = (lock.inputs if lock else {} for lock in (self.old.lock, self.new.lock))
         for name in differing(old, new):
             for id_, stage in self.after.items():
-                self.found[id_].add(f"the lock holds another input {name}", _parts(stage))
+                self.found[id_].add(f"the lock holds another input {name}", stage_parts(stage))
 
     def base(self) -> None:
         """The files of the base that another workspace makes, where a stage writes one of them."""
         for id_, stage in self.after.items():
             for file, why in self.below.items():
-                parts = [part for part in _parts(stage) if part.file and file in {"", part.file}]
+                parts = [part for part in stage_parts(stage) if part.file and file in {"", part.file}]
                 if parts:
                     self.found[id_].add(why, parts)
 
     def provisions(self) -> None:
         """The artefacts whose templates use what stages provide, where one provides something else."""
         for id_, stage in self.after.items() if self.provided else ():
-            for part in _parts(stage):
+            for part in stage_parts(stage):
                 if part.key == "render" and speaks_of(template_closure(part.source, (self.new,))[1], "provided."):
                     by = ", ".join(f"'{other}'" for other in dict.fromkeys(self.provided))
                     self.found[id_].add(f"what {by} provides has changed", [part])
@@ -269,17 +200,12 @@ class _Comparison:
         for template, artefact in zip(BUILD_TEMPLATES, ("Dockerfile", ".dockerignore"), strict=True):
             files, _ = template_closure(template, (self.old, self.new))
             for path in self.differ(files):
-                self.found[IMAGE].add(f"{path} has changed", [_Part("render", {}, artefact=artefact)])
+                self.found[IMAGE].add(f"{path} has changed", [Part("render", {}, artefact=artefact)])
         if self.old.document.get("name") != self.new.document.get("name"):
             self.found[IMAGE].add("the pipeline has another name", [_DOCKERFILE])
 
 
-_DOCKERFILE = _Part("render", {}, artefact="Dockerfile")
-
-
-def _unnumbered(part: _Part) -> _Part:
-    """Return a part of the old version: it has no number in the new one."""
-    return _Part(part.key, part.data, 0, part.file, part.artefact, part.source)
+_DOCKERFILE = Part("render", {}, artefact="Dockerfile")
 
 
 def _text(data: object) -> str:

@@ -181,19 +181,24 @@ _PROPAGATED: list[bool] = []
 """Whether the library's words went on to other listeners before the first of ours, while there is one."""
 
 
+class _Listener(logging.Handler):
+    """Hears the warnings that are said in the thread that made it: several may download at once."""
+
+    def __init__(self, report: _Report) -> None:
+        super().__init__(logging.WARNING)
+        self.report, self.here = report, threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.thread == self.here:
+            self.report.said.append(record.getMessage())
+
+
 @contextlib.contextmanager
 def _heard(report: _Report) -> Iterator[None]:
     """Collect what the library would print: it logs that a page failed, and then finds nothing."""
-    here = threading.get_ident()
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.thread == here:  # several may download at once
-                report.said.append(record.getMessage())
-
-    logger, listener = logging.getLogger("unearth"), Listener(logging.WARNING)
+    logger, listener = logging.getLogger("unearth"), _Listener(report)
     with _LISTENING:
-        if not any(type(handler).__name__ == Listener.__name__ for handler in logger.handlers):
+        if not any(isinstance(handler, _Listener) for handler in logger.handlers):
             _PROPAGATED.append(logger.propagate)
         logger.addHandler(listener)
         logger.propagate = False
@@ -202,7 +207,7 @@ def _heard(report: _Report) -> Iterator[None]:
     finally:
         with _LISTENING:
             logger.removeHandler(listener)
-            if not any(type(handler).__name__ == Listener.__name__ for handler in logger.handlers):
+            if not any(isinstance(handler, _Listener) for handler in logger.handlers):
                 logger.propagate = _PROPAGATED.pop()
 
 

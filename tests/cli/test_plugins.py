@@ -11,9 +11,10 @@ import pytest
 from orchestrator.core.diagnostics import ExitCode
 from orchestrator.emit.schema import pipeline_schema
 from tests.plugins import CHECK, TRANSFORM, Site
-from tests.workspaces import Workspace, faults
+from tests.workspaces import LIMIT_STAGE, ROOT, Workspace, faults
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 STAGE = """\
@@ -30,8 +31,9 @@ TRANSFORMS, CHECKS = {"raise_limit": "my_dist.raising"}, {"says": "my_dist.says:
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    return Site.at(tmp_path / "site", monkeypatch)
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    with Site.at(tmp_path / "site", monkeypatch) as made:
+        yield made
 
 
 @pytest.fixture
@@ -65,6 +67,19 @@ def test_a_stage_uses_what_a_distribution_brings(workspace: Workspace) -> None:
 
 
 @pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(("text", "outcome"), [("LIMIT = 4", "fixed upstream"), ("LIMIT = 5", "applied (unlocked)")])
+def test_a_check_of_a_distribution_may_say_that_upstream_has_fixed_it(
+    workspace: Workspace, text: str, outcome: str
+) -> None:
+    check = f"{{check: my-dist.says, file: pkg/a.py, text: {text}}}"
+    workspace.pipeline(f"{LIMIT_STAGE}    upstream: {{pr: 'https://example.org/1', fixed_when: [{check}]}}\n")
+    ended = workspace.run("render", "--json")
+    assert [record["outcome"] for record in ended.records() if record["event"] == "stage"] == [outcome]
+    (patchset,) = [record for record in ended.records() if record["event"] == "patchset"]
+    assert list(patchset["plugins"]) == ["check my-dist.says"]
+
+
+@pytest.mark.usefixtures("installed")
 def test_nothing_is_imported_that_no_stage_uses(workspace: Workspace) -> None:
     workspace.pipeline(STAGE.replace("my-dist.says", "text_count").replace("because", "equals: 1, because"))
     assert workspace.run("plan").code == ExitCode.OK
@@ -90,8 +105,6 @@ def test_the_lock_holds_version_and_source_and_says_what_changed(workspace: Work
 
 
 def _path(site: Site) -> str:
-    from tests.workspaces import ROOT  # noqa: PLC0415 - beside its only use
-
     return f"{site.folder}:{ROOT}"
 
 

@@ -152,6 +152,36 @@ def test_a_difference_reaches_what_it_is_about_and_no_more(workspace: Workspace,
     assert shown(workspace) == reached
 
 
+DEPLOYED = "      - {source: kernels/k.py, to: pkg/k.py}\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "reached"),
+    [
+        (written("templates/k.py.j2", "K = 2\n"), True),
+        (written("templates/part.j2", "x\n"), True),
+        (headed("word: text", "word: other"), True),
+        (headed("limit: 8", "limit: 9"), False),
+        (written("target.yaml", replaced(TARGET, "name: box", "name: crate")), True),
+        (written("templates/figures.txt.j2", "x\n"), False),
+    ],
+)
+def test_a_deployed_template_is_reached_by_all_that_fills_it(
+    workspace: Workspace, change: Change, *, reached: bool
+) -> None:
+    def templated(made: Workspace) -> None:
+        text = (made.folder / "pipeline.yaml").read_text()
+        made.write("pipeline.yaml", replaced(text, DEPLOYED, "      - {template: templates/k.py.j2, to: pkg/k.py}\n"))
+
+    workspace.write("templates/k.py.j2", "K = '{{ params.word }}'\n{% include 'templates/part.j2' %}")
+    templated(workspace)
+    commit(workspace.folder)
+    change(workspace)
+    if "{source: kernels" in (workspace.folder / "pipeline.yaml").read_text():
+        templated(workspace)
+    assert ("pkg/k.py" in shown(workspace).get("kernel", "")) is reached
+
+
 def test_stages_that_change_places_are_reached(workspace: Workspace) -> None:
     start, middle = STAGES.index("  - id: kernel"), STAGES.index("  - id: config")
     workspace.pipeline(STAGES[start:middle] + STAGES[:start] + STAGES[middle:])

@@ -225,6 +225,18 @@ def test_a_stage_that_is_off_takes_those_that_need_it_along(workspace: Workspace
     assert [states(ended)[name] for name in ("block", "again")] == ["skipped", "skipped"]
 
 
+@pytest.mark.parametrize("base", [True, False])
+def test_a_stage_that_a_condition_keeps_off_takes_those_along_whatever_the_reason_says(
+    workspace: Workspace, *, base: bool
+) -> None:
+    when = "    when: [{check: file_exists, file: pkg/none.py, because: 'fixed upstream: so they say'}]\n"
+    workspace.pipeline(
+        replaced(STAGES, "    kind: codemod\n    summary: Take", f"{when}    kind: codemod\n    summary: Take")
+    )
+    ended = verify(workspace, render(workspace), base=base)
+    assert [states(ended)[name] for name in ("block", "again")] == ["skipped", "skipped"]
+
+
 # --- foreign changes
 
 

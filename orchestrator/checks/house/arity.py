@@ -14,7 +14,6 @@ from orchestrator.checks.house.expressions import guard_of, standing, terminal
 from orchestrator.checks.house.indirect import may_be_indirect, meant, terminals
 from orchestrator.checks.house.names import Names
 from orchestrator.checks.house.things import UNKNOWN, Class, External, Function, Instance, Spot
-from orchestrator.checks.house.world import World
 from orchestrator.code.imports import module_names
 from orchestrator.code.signature import call_fault
 from orchestrator.code.spotting import lines_with, may_call
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from orchestrator.checks.house.changes import Changes
     from orchestrator.checks.house.things import Callee
+    from orchestrator.checks.house.world import World
     from orchestrator.code.source import Source
     from orchestrator.core.diagnostics import Place
 
@@ -59,8 +59,7 @@ class _Calls:
         self.lenient = Names.of_world(world)
         self.strict = Names(world, self.elsewhere, strict=True)
         self.signed = frozenset(module.partition(".")[0] for module in world.view.facts.vendor_signatures)
-        base = dataclasses.replace(world.view, tree=world.view.base)
-        self.before = Names(World(base), Elsewhere(base))
+        self.before = Names.of_world(world.before)
         self.seen: set[ast.Call] = set()
 
     def in_changed(self, change: Changes) -> Iterator[Diagnostic]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 from typing import TYPE_CHECKING
 
 from orchestrator.checks.house.elsewhere import Elsewhere
@@ -11,14 +10,14 @@ from orchestrator.checks.house.expressions import accesses
 from orchestrator.checks.house.names import Names
 from orchestrator.checks.house.things import Module, Spot
 from orchestrator.checks.house.world import InTree, World
-from orchestrator.code.imports import imports_in, module_name
+from orchestrator.code.imports import globals_in, imports_in, module_name, module_names
 from orchestrator.code.spotting import lines_with
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from orchestrator.code.imports import Guard
+    from orchestrator.code.imports import Guard, ModuleNames
     from orchestrator.code.source import Source
 
 _CAUGHT = frozenset({"ImportError", "AttributeError", "Exception", "BaseException"})
@@ -26,8 +25,7 @@ _CAUGHT = frozenset({"ImportError", "AttributeError", "Exception", "BaseExceptio
 
 def judge_lost(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
     """Yield one finding for each use, in a file that is as it was, of a name that a changed module had before."""
-    before = World(dataclasses.replace(world.view, tree=world.view.base))
-    gone = {path: lost for path in sorted(touched) if path.endswith(".py") and (lost := _lost(path, world, before))}
+    gone = {path: lost for path in sorted(touched) if path.endswith(".py") and (lost := _lost(path, world))}
     if not gone:
         return
     judge = _Judge(world)
@@ -38,16 +36,26 @@ def judge_lost(world: World, touched: frozenset[str]) -> Iterator[Diagnostic]:
                 yield from judge.uses(source, path, lost)
 
 
-def _lost(path: str, world: World, before: World) -> frozenset[str]:
+def _lost(path: str, world: World) -> frozenset[str]:
     """Return the names that a module had in the base tree and has no more."""
     name = module_name(path)
-    now, then = world.find(name), before.find(name)
+    now, then = world.find(name), world.before.find(name)
     if not isinstance(now, InTree) or not isinstance(then, InTree) or now.source is None or then.source is None:
         return frozenset()
-    has, had = world.names(now), before.names(then)
+    try:
+        old, new = module_names(then.source), module_names(now.source)
+        if not old.stars and _bound(old, then.source) <= _bound(new, now.source):
+            return frozenset()  # most runs only add
+    except Rejected:
+        return frozenset()
+    has, had = world.names(now), world.before.names(then)
     if has is None or had is None:
         return frozenset()
     return frozenset(n for n in had - has if not n.startswith("__") and not world.has(now, n))
+
+
+def _bound(names: ModuleNames, source: Source) -> set[str]:
+    return names.bindings.keys() | globals_in(source)
 
 
 class _Judge:

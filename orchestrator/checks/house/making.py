@@ -21,6 +21,10 @@ def makes_modules(source: Source) -> bool:
 
 def makes_names(source: Source) -> bool:
     """Tell whether a file makes names in ways that no reading of it shows: `exec`, `globals()`, `sys.modules`."""
+    return source.derived(_makes_names)
+
+
+def _makes_names(source: Source) -> bool:
     if not any(text in source.raw for text in _MAKERS):
         return False
     harmless: set[ast.AST] = set()

@@ -41,7 +41,6 @@ class _Judge:
         self.world = world
         self.elsewhere = Elsewhere.of(world)
         self.names = Names.of_world(world)
-        self.base = World(dataclasses.replace(world.view, tree=world.view.base))
 
     def holders(self, path: str) -> frozenset[str]:
         """Return the names by which a file may have a module of the tree: imported ones, and other names of those."""
@@ -85,9 +84,10 @@ class _Judge:
     def stood_before(self, node: ast.Attribute, module: InTree, change: Changes) -> bool:
         """Tell whether the base tree has the same access, and fails there as well."""
         before = self.world.view.base_source(change.source.path)
-        there = self.base.find(module.name)
+        base = self.world.before
+        there = base.find(module.name)
         is_same = before is not None and ast.unparse(node) in before.text
-        return is_same and isinstance(there, InTree) and not self.base.has(there, node.attr)
+        return is_same and isinstance(there, InTree) and not base.has(there, node.attr)
 
     def lacking(self, node: ast.Attribute, spot: Spot) -> InTree | None:
         """Return the module that an attribute is taken from in vain, None where it is there or cannot be known."""
@@ -98,13 +98,13 @@ class _Judge:
                 found = self.world.find(name)
             case _:
                 return None
-        if not isinstance(found, InTree) or found.source is None or self.world.names(found) is None:
+        if not isinstance(found, InTree) or found.source is None or self.world.has(found, node.attr):
             return None
         wanted = f"{found.name}.{node.attr}"
         imported = (str(entry.module) for entry in imports_in(spot.source))
         if any(module == wanted or module.startswith(f"{wanted}.") for module in imported):
             return None  # a module: rule E502 has the say on it
-        return None if self.world.has(found, node.attr) or self.elsewhere.is_set(node.attr) else found
+        return None if self.elsewhere.is_set(node.attr) else found
 
     def is_guarded(self, node: ast.Attribute, guard: Guard, change: Changes) -> bool:
         """Tell whether the code catches it, asks before, or is not reached."""

@@ -56,7 +56,6 @@ class Names:
     _known: dict[tuple[str, str], tuple[Thing, ...]] = field(default_factory=dict)
     _local: dict[tuple[ast.AST, str], tuple[Thing, ...]] = field(default_factory=dict)
     _scopes: dict[tuple[ast.AST, str], tuple[Binding, ...]] = field(default_factory=dict)
-    _exports: dict[str, frozenset[str] | None] = field(default_factory=dict)
     _roots_of: dict[tuple[str, ast.AST | None, str], tuple[Thing, ...]] = field(default_factory=dict)
     _depth: int = 0
 
@@ -298,9 +297,7 @@ class Names:
                 return NOTHING_KNOWN
             if name in module_names(found.source) or not found.is_package:
                 return self.in_module(found.source, name)
-            if module not in self._exports:
-                self._exports[module] = self.world.names(found)
-            known = self._exports[module]
+            known = self.world.names(found)
             if known is None or name in known:
                 return NOTHING_KNOWN if known is None else self.in_module(found.source, name)
         return (self.module(f"{module}.{name}"),) if found.is_package else NOTHING_KNOWN

@@ -81,8 +81,8 @@ def _home(table: str, source: Source, world: World) -> tuple[Source, str, Source
     found = world.find(module) if module and (rest or entry.name) else None
     if not isinstance(found, InTree) or found.source is None:
         return None
-    raw = world.view.base.get(found.source.path)
-    return None if raw is None else (found.source, name, world.view.sources.get(found.source.path, raw))
+    old = world.view.base_source(found.source.path)
+    return None if old is None else (found.source, name, old)
 
 
 def _aliases(all_entries: Sequence[Entry]) -> Mapping[str, frozenset[str]]:

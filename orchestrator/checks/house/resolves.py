@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Iterator
 
-    from orchestrator.checks.view import View
     from orchestrator.code.source import Source
 
 _ANY_IMPORT_FAULT = frozenset({"ImportError", "Exception", "BaseException"})
@@ -51,21 +50,20 @@ def _of_file(source: Source, world: World, truth: Truth) -> Iterator[Diagnostic]
         if found is None or (entry.node, found.message) in told or _never_runs(entry, source, truth, found):
             continue
         told.add((entry.node, found.message))
-        before = _failing_before(source.path, world.view) if before is None else before
+        before = _failing_before(source.path, world) if before is None else before
         yield _known_before(found) if (entry.module, entry.name) in before else found
 
 
-def _failing_before(path: str, view: View) -> frozenset[_Wanted]:
+def _failing_before(path: str, world: World) -> frozenset[_Wanted]:
     """Return what the file imported in vain in the base tree: a run is not to blame for that."""
-    source = view.base_source(path)
+    source = world.view.base_source(path)
     if source is None:
         return frozenset()
-    world = World(dataclasses.replace(view, tree=view.base))
     try:
         entries = (*imports_in(source), *dynamic_imports(source))
     except Rejected:
         return frozenset()
-    return frozenset((entry.module, entry.name) for entry in entries if _fault(entry, source, world))
+    return frozenset((entry.module, entry.name) for entry in entries if _fault(entry, source, world.before))
 
 
 def _known_before(found: Diagnostic) -> Diagnostic:

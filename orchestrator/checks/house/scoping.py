@@ -26,7 +26,7 @@ class Contents(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def contents(scope: ast.AST, *, walrus: bool = True) -> Contents:
+def contents(scope: ast.AST, *, walrus: bool) -> Contents:
     """Return what a definition, lambda or comprehension has, looked at once; `walrus` as for `bound_by`."""
     match scope:
         case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
@@ -69,7 +69,7 @@ def _of_definition(body: Sequence[ast.stmt], given: set[str], *, declared: bool,
 
 def scope_names(scope: ast.AST) -> frozenset[str]:
     """Return the names that a definition, lambda or comprehension hides from what is around it."""
-    return contents(scope).hidden
+    return contents(scope, walrus=True).hidden
 
 
 def hidden(scopes: Iterable[ast.AST]) -> frozenset[str]:

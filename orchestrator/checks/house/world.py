@@ -10,7 +10,7 @@ import ast
 import re
 import sys
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -81,12 +81,18 @@ class World:
     brought: frozenset[str] = frozenset()
     """Files that wheels put into the image."""
     _kept: dict[type, Any] = field(default_factory=dict)
+    _named: dict[str, frozenset[str] | None] = field(default_factory=dict)
 
     def once(self, kind: type[T], make: Callable[[], T]) -> T:
         """Return what answers questions of one kind about this world, the same for every rule."""
         if kind not in self._kept:
             self._kept[kind] = make()
         return self._kept[kind]  # type: ignore[no-any-return]  # what `make` returned
+
+    @cached_property
+    def before(self) -> World:
+        """The base tree's."""
+        return World(replace(self.view, tree=self.view.base))
 
     @cached_property
     def roots(self) -> frozenset[str]:
@@ -187,10 +193,13 @@ class World:
         """Return every name that a module of the tree may have, None where it cannot be known."""
         if module.source is None:
             return frozenset()
-        try:
-            return self._names(module.source, {module.source.path})
-        except Rejected:
-            return None
+        path = module.source.path
+        if path not in self._named:
+            try:
+                self._named[path] = self._names(module.source, {path})
+            except Rejected:
+                self._named[path] = None
+        return self._named[path]
 
     def _names(self, source: Source, seen: set[str]) -> frozenset[str] | None:
         own = module_names(source)

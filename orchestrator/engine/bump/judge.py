@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from orchestrator.checks.view import View
+from orchestrator.checks.view import Sources
 from orchestrator.code.scopes import FILE, Definition
 from orchestrator.core.diagnostics import errors
 from orchestrator.engine.attempt import attempt
@@ -76,7 +76,7 @@ class _Bump:
         self.lost = given.lost
         self.lock = lock
         self.reference = reference
-        self.sources = reference.sources.copy() if reference else View(base, base).sources
+        self.sources = reference.sources.copy() if reference else Sources()
         self.index = Index()
         self.installed = base
         self.real = base

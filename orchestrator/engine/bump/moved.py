@@ -13,7 +13,7 @@ from orchestrator.code.edits import Assign, Delete, Insert, Replace
 from orchestrator.code.likeness import Body
 from orchestrator.code.patterns import Pattern, find_matches
 from orchestrator.code.rewrite import examine
-from orchestrator.code.scopes import MODULE, Definition, definitions, enclosing, first_line, named
+from orchestrator.code.scopes import MODULE, Definition, definitions_in, enclosing, first_line, named
 from orchestrator.code.sites import Pending
 from orchestrator.core.diagnostics import Diagnostic, Rejected
 from orchestrator.engine.bump.index import python_files
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from orchestrator.checks.view import Sources
     from orchestrator.code.edits import Edit, ScopedEdit
-    from orchestrator.code.scopes import DefinitionNode, ScopeNode
+    from orchestrator.code.scopes import ScopeNode
     from orchestrator.code.source import Source
     from orchestrator.core.tree import Tree
     from orchestrator.engine.bump.index import Index
@@ -122,13 +122,9 @@ def _old(scoped: ScopedEdit, ground: Ground) -> tuple[ScopeNode, Source] | None:
 def _named_like(last: str, file: str, ground: Ground) -> Iterator[tuple[Definition, ScopeNode, Source]]:
     """Yield every definition of the package whose last name is `last`."""
     for source in _files(file, ground, ground.index.defining(last)):
-        for name, node in source.derived(_definitions):
+        for name, node in definitions_in(source):
             if name.rpartition(".")[2] == last:
                 yield Definition(source.path, name), node, source
-
-
-def _definitions(source: Source) -> list[tuple[str, DefinitionNode]]:
-    return list(definitions(source.tree))
 
 
 def _files(
@@ -171,7 +167,7 @@ def _renamed(scoped: ScopedEdit, old: tuple[ScopeNode, Source], body: Body, grou
         sources.setdefault(scoped.file, ground.sources.get(scoped.file, own))
     for source in sources.values():
         known = _known_names(source.path, ground)
-        for name, node in source.derived(_definitions):
+        for name, node in definitions_in(source):
             if name not in known and isinstance(node, ast.ClassDef) is isinstance(old[0], ast.ClassDef):
                 found = _compared(Definition(source.path, name), node, source, body)
                 if (found.likeness or 0) >= HALF:
@@ -183,7 +179,7 @@ def _known_names(path: str, ground: Ground) -> frozenset[str]:
     if raw is None:
         return frozenset()
     try:
-        return frozenset(name for name, _ in ground.sources.get(path, raw).derived(_definitions))
+        return frozenset(name for name, _ in definitions_in(ground.sources.get(path, raw)))
     except Rejected:
         return frozenset()
 
@@ -239,7 +235,7 @@ def _trace(scoped: ScopedEdit, ground: Ground) -> bytes:
 def _scopes_of(edit: Edit, source: Source) -> Iterator[tuple[Definition, int]]:
     """Yield the smallest tracked definitions in which an edit finds all of its sites, and the first one's line."""
     lines = _match_lines(edit, source)
-    around = {name: name for name, node in source.derived(_definitions) if lines is None or _spans(node, lines)}
+    around = {name: name for name, node in definitions_in(source) if lines is None or _spans(node, lines)}
     inner: set[tuple[str, int]] = set()
     for name, within in reversed({MODULE: None, **around}.items()):
         try:

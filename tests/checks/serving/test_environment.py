@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from orchestrator.checks.serving.environment import effective_environment
 from orchestrator.checks.verdict import Status
+from orchestrator.checks.view import Facts
 from tests.checks.serving.conftest import COMMAND, FILE, FLAG, TREE
 
 if TYPE_CHECKING:
@@ -134,6 +136,17 @@ def test_a_variable_is_read_from_the_moment_a_stage_brings_code_that_names_it(se
 def test_a_comment_does_not_read_a_variable(serve: Serve) -> None:
     serve.file("vllm/new.py", "# NEW is gone\n")
     assert serve.found(env={"NEW": "1"}) != []
+
+
+def test_a_variable_is_shown_where_it_stands_also_behind_one_that_the_command_sets_again(serve: Serve) -> None:
+    command = ["sh", "-c", "A=1 python3 -m vllm.server"]
+    variables = [{"name": name, "value": "1"} for name in ("A", "B")]
+    content = json.dumps({"concurrency": 8, "command": command, "env": variables}, indent=1)
+    serve.scene.artefacts = {FILE: content}
+    serve.scene.facts = Facts(values=serve.values, serving=serve.serving, roots={"vllm": ("/opt/lib/vllm",)})
+    (place,) = [f.place for f in serve.scene.judge("run_config", file=FILE).findings if "nothing reads B" in f.message]
+    assert place is not None
+    assert '"B"' in content.splitlines()[place.line - 1]
 
 
 def test_variables_of_the_image_itself_are_the_vendor_s_business(serve: Serve) -> None:
