@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import libcst as cst
-import libcst.matchers as m
 from pydantic import Field
 
 from orchestrator.spec.model import Model
@@ -43,13 +42,33 @@ class _Guards(cst.CSTTransformer):
         super().__init__()
         self.params = params
         self.called: set[str] = set()
+        self.calls: dict[cst.BaseStatement, list[str]] = {}
+        self.statement: cst.BaseStatement | None = None
+
+    def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> None:
+        self.statement = node
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine:
+        self.statement = None
+        return updated_node
+
+    def visit_Call(self, node: cst.Call) -> None:
+        """Note a call of a symbol with the simple statement that it is in, in the order of the text."""
+        match node.func:
+            case cst.Attribute(value=cst.Name(self.params.alias), attr=cst.Name(symbol)):
+                if self.statement is not None and symbol in self.params.symbols:
+                    self.calls.setdefault(self.statement, []).append(symbol)
 
     def leave_IndentedBlock(
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
+        if not self.calls.keys() & set(original_node.body):
+            return updated_node
         body: list[cst.BaseStatement] = []
-        for statement in updated_node.body:
-            for symbol in self._calls_in(statement):
+        for original, statement in zip(original_node.body, updated_node.body, strict=True):
+            for symbol in self.calls.get(original, ()):
                 self.called.add(symbol)
                 guard = self._guard(symbol)
                 if not (body and body[-1].deep_equals(guard.with_changes(leading_lines=_lines_above(body[-1])))):
@@ -57,15 +76,6 @@ class _Guards(cst.CSTTransformer):
                     statement = statement.with_changes(leading_lines=[])  # noqa: PLW2901 - the guard took its comments
             body.append(statement)
         return updated_node.with_changes(body=body)
-
-    def _calls_in(self, statement: cst.BaseStatement) -> list[str]:
-        """Return the symbols that a simple statement calls, in order; what is in blocks is seen there."""
-        if not isinstance(statement, cst.SimpleStatementLine):
-            return []
-        call = m.Call(func=m.Attribute(value=m.Name(self.params.alias), attr=m.SaveMatchedNode(m.Name(), "symbol")))
-        found = [m.extract(node, call) for node in m.findall(statement, call)]
-        names = [taken["symbol"] for taken in found if taken]
-        return [name.value for name in names if isinstance(name, cst.Name) and name.value in self.params.symbols]
 
     def _guard(self, symbol: str) -> cst.If:
         alias, library = self.params.alias, self.params.library

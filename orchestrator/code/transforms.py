@@ -11,7 +11,7 @@ import inspect
 import sys
 import types
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import libcst as cst
 from pydantic import BaseModel
@@ -88,8 +88,11 @@ def run_transform(edit: Transform, source: Source, path: str) -> Rewritten | Non
     What a transform does with a source is found once and kept with it: a transform is a function of these two.
     """
     with not_too_deep(source.path):
-        found = source.once(f"transformed {id(edit)} {path}", lambda: (edit, _run(edit, source, path)))
-    return found[1]  # the edit is kept as well, so that no other one gets its identity
+        # The edit is kept as well, so that no other one gets its identity.
+        _, found = source.once(f"transformed {id(edit)} {path}", lambda: (edit, _tried(edit, source, path)))
+    if isinstance(found, _Refused):
+        raise Rejected(found.diagnostics)
+    return found
 
 
 def says_applied(edit: Transform, source: Source, path: str) -> bool:
@@ -102,6 +105,17 @@ def says_applied(edit: Transform, source: Source, path: str) -> bool:
         if isinstance(error, Rejected):
             raise
         raise Rejected(_raised(path, error, "the transform's `applied`", edit.applied)) from None
+
+
+class _Refused(NamedTuple):
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def _tried(edit: Transform, source: Source, path: str) -> Rewritten | _Refused | None:
+    try:
+        return _run(edit, source, path)
+    except Rejected as error:
+        return _Refused(error.diagnostics)
 
 
 def _run(edit: Transform, source: Source, path: str) -> Rewritten | None:
