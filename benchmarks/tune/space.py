@@ -31,9 +31,6 @@ K = 1 << 10
 COPY_BYTES = 16
 """The widest copy of a thread; a tile with less for each of its threads is read in pieces."""
 
-WARP = 32
-"""Threads of a warp where the compilers are: a device of wider ones gets as many threads in more warps."""
-
 
 @dataclass(frozen=True)
 class Space:

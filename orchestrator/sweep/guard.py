@@ -61,9 +61,8 @@ class Guard:
         self.log.path.unlink(missing_ok=True)
         self.log.path.with_name(f"{self.log.path.name}.1").unlink(missing_ok=True)
         self.log.write(b"")
-        output, self.input = os.pipe()
-        self.output = output
-        os.set_blocking(output, False)
+        self.output, writes = os.pipe()
+        os.set_blocking(self.output, False)
         self.exit: int | None = None
         guard = os.getpid()
         self.server = subprocess.Popen(  # noqa: S603 - starting what it is told is what this program is for
@@ -71,12 +70,12 @@ class Guard:
             cwd=order["folder"],
             env=order["environment"],
             stdin=subprocess.DEVNULL,
-            stdout=self.input,
-            stderr=self.input,
+            stdout=writes,
+            stderr=writes,
             start_new_session=True,
             preexec_fn=lambda: _die_with(guard),  # noqa: PLW1509 - this process has one thread
         )
-        os.close(self.input)
+        os.close(writes)
 
     def watch(self) -> None:
         """Keep the log until the server ends, or until the sweep wants it to end."""
@@ -175,9 +174,9 @@ _stopped: list[int] = []
 
 def main() -> None:
     """Read the order, start the server, watch it, end it; each step is a line on standard output."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it comes to the sweep, which decides
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):  # they come to the sweep, which decides
+        signal.signal(number, lambda *_: None)  # what is ignored would stay so in the server, a function does not
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # Popen puts this one back
     signal.signal(signal.SIGTERM, lambda number, _: _stopped.append(number))
     if _LINUX:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

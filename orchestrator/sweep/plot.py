@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -20,11 +21,12 @@ SIZE = (7.0, 6.0)
 
 
 def plots(result: Result, settings: Settings) -> dict[str, bytes]:
-    """Return `sweep.svg` and `sweep.png`."""
-    figure = _figure(result, settings)
+    """Return `sweep.svg` and `sweep.png`; the same result gives the same bytes with the same matplotlib."""
     svg, png = io.BytesIO(), io.BytesIO()
-    FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})  # type: ignore[no-untyped-call]  # matplotlib
-    FigureCanvasAgg(figure).print_png(png)  # type: ignore[no-untyped-call]  # matplotlib
+    with mpl.rc_context({"svg.hashsalt": "sweep"}):
+        figure = _figure(result, settings)
+        FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})  # type: ignore[no-untyped-call]  # matplotlib
+        FigureCanvasAgg(figure).print_png(png)  # type: ignore[no-untyped-call]  # matplotlib
     return {"sweep.svg": svg.getvalue(), "sweep.png": png.getvalue()}
 
 

@@ -115,7 +115,7 @@ async def _outcome(
         tell(f"{settings.parameter}={one.value}: {line}")
 
     inputs = inputs_of(one, settings.serving, settings.load, settings.parameter)
-    before = known.get(inputs)
+    before = None if one.refused else known.get(inputs)  # what was not rendered has nothing to be known by
     failed = before is not None and isinstance(before.found, Fault)
     if before is not None and not settings.again and not (failed and settings.retry):
         hint = "; --retry tries it again" if failed else ""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SAID = 400
 """Characters of what a process said last that are kept."""
+_LEAVING = 5.0
+"""Seconds for a process that has closed its output to end, and for its last words to be read."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Worker:
     process: subprocess.Popen[str] | None = None
     said: list[str] = field(default_factory=list)
     lines: queue.Queue[str | None] = field(default_factory=queue.Queue)
+    readers: list[threading.Thread] = field(default_factory=list)
 
     def start(self) -> dict[str, Any] | Death:
         """Start the process, and return its answer to the first request."""
@@ -119,8 +122,12 @@ class Worker:
         except OSError as error:
             return Death(f"{self.command[0]} cannot be started: {error.strerror}")
         self.said, self.lines = [], queue.Queue()
-        for stream, keep in ((self.process.stdout, self.lines.put), (self.process.stderr, self.said.append)):
-            threading.Thread(target=_read, args=(stream, keep, self.lines), daemon=True).start()
+        self.readers = [
+            threading.Thread(target=_read, args=(stream, keep, self.lines), daemon=True)
+            for stream, keep in ((self.process.stdout, self.lines.put), (self.process.stderr, self.said.append))
+        ]
+        for reader in self.readers:
+            reader.start()
         return self._ask(self.first, self.start_limit)
 
     def ask(self, request: Mapping[str, Any], limit: float) -> dict[str, Any] | Death:
@@ -146,6 +153,8 @@ class Worker:
         except OSError:
             line = None
         if line is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_LEAVING)  # it has nothing more to say; how it ends is its own
             self.close()
             return Death(_last_words("".join(self.said), process.returncode))
         try:
@@ -162,6 +171,8 @@ class Worker:
         if self.process is None:
             return
         _end(self.process)
+        for reader in self.readers:
+            reader.join(_LEAVING)  # what it said last may still be on its way
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             with contextlib.suppress(OSError):
                 stream.close()  # type: ignore[union-attr] # all three are pipes

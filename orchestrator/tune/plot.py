@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
-from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
 from orchestrator.tune.study import COMPILER, FAILED, FILTERED, RAN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from matplotlib.axes import Axes
 
     from orchestrator.tune.study import Study, Trial
 
@@ -30,14 +32,11 @@ def draw(study: Study, path: Path, *, timed: bool) -> None:
         OSError: The file cannot be written.
         ValueError: Its ending names no format.
     """
-    mpl.use("Agg")
-    mpl.rcParams["svg.hashsalt"] = "orchestrator"
     trials = [trial for trial in study.trials() if trial.stage in COLOURS]
     rows = -(-len(study.values) // COLUMNS)
-    figure, panels = plt.subplots(
-        rows, COLUMNS, figsize=(3.2 * COLUMNS, 2.8 * rows), squeeze=False, layout="constrained"
-    )
-    try:
+    with mpl.rc_context({"svg.hashsalt": "orchestrator"}):
+        figure = Figure(figsize=(3.2 * COLUMNS, 2.8 * rows), layout="constrained")
+        panels = figure.subplots(rows, COLUMNS, squeeze=False)
         for panel, name in zip(panels.flat, study.values, strict=False):
             _panel(panel, name, [str(value) for value in study.values[name]], trials)
         for panel in list(panels.flat)[len(study.values) :]:
@@ -47,11 +46,9 @@ def draw(study: Study, path: Path, *, timed: bool) -> None:
         handles, labels = panels.flat[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels) or 1, fontsize=8, frameon=False)
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-    finally:
-        plt.close(figure)
 
 
-def _panel(panel: object, name: str, values: list[str], trials: Sequence[Trial]) -> None:
+def _panel(panel: Axes, name: str, values: list[str], trials: Sequence[Trial]) -> None:
     ran = [trial for trial in trials if trial.stage == RAN and trial.value is not None]
     low = min((trial.value or 0.0 for trial in ran), default=0.0)
     high = max((trial.value or 0.0 for trial in ran), default=1.0)
@@ -63,14 +60,14 @@ def _panel(panel: object, name: str, values: list[str], trials: Sequence[Trial])
     ]
     for stage, label, points in groups:
         across = [values.index(str(t.choice[name])) + _aside(t.number) for t, _ in points]
-        panel.scatter(across, [y for _, y in points], s=9, color=COLOURS[stage], label=label, linewidths=0)  # type: ignore[attr-defined] # matplotlib's axes
+        panel.scatter(across, [y for _, y in points], s=9, color=COLOURS[stage], label=label, linewidths=0)
     if ran:
         best = min(ran, key=lambda trial: trial.value or 0.0)
         where = values.index(str(best.choice[name])) + _aside(best.number)
-        panel.scatter([where], [best.value], s=50, facecolors="none", edgecolors=BEST, label="best")  # type: ignore[attr-defined] # the same
-    panel.set_xticks(range(len(values)), values, fontsize=7)  # type: ignore[attr-defined] # the same
-    panel.tick_params(axis="y", labelsize=7)  # type: ignore[attr-defined] # the same
-    panel.set_title(name, fontsize=9)  # type: ignore[attr-defined] # the same
+        panel.scatter([where], [best.value or 0.0], s=50, facecolors="none", edgecolors=BEST, label="best")
+    panel.set_xticks(range(len(values)), values, fontsize=7)
+    panel.tick_params(axis="y", labelsize=7)
+    panel.set_title(name, fontsize=9)
 
 
 def _aside(number: int) -> float:

@@ -71,9 +71,17 @@ class Search:
         finally:
             self.study.release()
 
+    def close(self) -> None:
+        """End the processes that time; what the study holds can still be asked for."""
+        if self.bench is not None:
+            self.bench.close()
+
     def _own(self) -> Choice:
         """Return the table's own choice, which is tried first: everything else is compared with it."""
         return {name: self.space.base.choice[name] for name in self.study.values}
+
+    def _is_own(self, choice: Choice) -> bool:
+        return self.space.key(choice) == self.space.key(self._own())
 
     def _asked(self, fixed: Choice | None = None) -> Asked | None:
         return self.study.ask(self.space.key, fixed)
@@ -103,7 +111,7 @@ class Search:
     def _passes(self, asked: Asked) -> bool:
         """Tell whether the model lets a configuration through; keep why it does not."""
         entry = self.space.rows[self.space.at(asked.choice)]
-        if isinstance(entry, int) or self.space.key(asked.choice) == self.space.key(self._own()):
+        if isinstance(entry, int) or self._is_own(asked.choice):
             return True
         wrong = judge.misfit(entry, self.figures, preferred=self.preferred)
         if wrong is None and isinstance(entry, Row) and "resident" in asked.choice:
@@ -131,8 +139,7 @@ class Search:
 
     def row_of(self, choice: Choice) -> tuple[Row, dict[str, object]]:
         """Return the row of a choice's tiles, and all its fields with the chosen rules."""
-        own = self.space.key(choice) == self.space.key(self._own())
-        entry = self.space.base if own else self.space.rows[self.space.at(choice)]
+        entry = self.space.base if self._is_own(choice) else self.space.rows[self.space.at(choice)]
         if not isinstance(entry, Row):
             raise TypeError("only what passed has a row")
         rules = {name: choice[name] for name in self.space.rules if name in choice}
@@ -150,7 +157,7 @@ class Search:
                 value = judge.derived(self.space, row, self.figures, made.registers)
                 self._told(asked, value, shared=made.shared, registers=made.registers, spilled=made.spilled)
             return
-        fields = [{**self.row_of(asked.choice)[1], "spilled": self._spilled(made)} for asked, made in ready]
+        fields = [self._fields(asked.choice, made.spilled) for asked, made in ready]
         wrong = self.bench.checked(fields)
         for (asked, _), reason in zip(ready, wrong, strict=True):
             if reason:
@@ -164,8 +171,13 @@ class Search:
                 self._told(asked, timed.ratio, us=timed.us, base_us=timed.base_us, shared=made.shared,
                            registers=made.registers, spilled=made.spilled)  # fmt: skip
 
-    def _spilled(self, made: Made) -> int:
-        return max(made.spilled, int(self.space.base.fields["spilled"]))
+    def _fields(self, choice: Choice, spilled: int) -> dict[str, object]:
+        """Return a row's fields as they are timed: it may spill what its compilers make it, or the table's row does."""
+        return {**self.row_of(choice)[1], "spilled": max(spilled, self._base_spilled)}
+
+    @property
+    def _base_spilled(self) -> int:
+        return int(self.space.base.fields["spilled"])
 
     def _compiled(self, asked: Asked) -> Made | None:
         """Return what the compilers made of a configuration, None (and keep why) where it is of no use."""
@@ -177,8 +189,8 @@ class Search:
         reason = made.death
         if not reason and made.shared > self.space.limit:
             reason = f"{made.shared} B of shared memory, the table's limit is {self.space.limit} B"
-        own = self.space.key(asked.choice) == self.space.key(self._own())
-        if not reason and not own and self.bench is None and made.spilled > int(self.space.base.fields["spilled"]):
+        is_worse = made.spilled > self._base_spilled
+        if not reason and is_worse and self.bench is None and not self._is_own(asked.choice):
             reason = f"{made.spilled} B of registers spilled, and nothing here can tell whether that is worth it"
         if reason:
             self.study.tell(asked, COMPILER, reason=reason, shared=made.shared, spilled=made.spilled)
@@ -198,12 +210,10 @@ class Search:
         ran = sorted(
             (t for t in self.study.trials() if t.stage == RAN and t.value is not None), key=lambda t: t.value or 0
         )
-        own = self.space.key(self._own())
-        best = [trial for trial in ran if self.space.key(trial.choice) != own][:CONFIRMED]
+        best = [trial for trial in ran if not self._is_own(trial.choice)][:CONFIRMED]
         if self.bench is None or not best:
             return None
-        rows = [{**self.row_of(t.choice)[1], "spilled": max(t.about["spilled"], self.space.base.fields["spilled"])}
-                for t in best]  # fmt: skip
+        rows = [self._fields(trial.choice, trial.about["spilled"]) for trial in best]
         timed = self.bench.timed(rows)
         found = [
             (t.choice, row, time) for t, row, time in zip(best, rows, timed, strict=True) if isinstance(time, Timed)

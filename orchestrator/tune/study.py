@@ -142,7 +142,7 @@ class Study:
     def trials(self) -> list[Trial]:
         """Return what was tried and is known, in order."""
         return [
-            Trial(found.number, dict(found.params), found.user_attrs.get(STAGE, ""), found.value, found.user_attrs)
+            Trial(found.number, dict(found.params), _stage(found), found.value, found.user_attrs)
             for found in self.study.get_trials(deepcopy=False)
             if found.state.is_finished()
         ]
@@ -217,6 +217,12 @@ class Study:
                 _again(self.study, trial)
                 count += 1
         return count
+
+
+def _stage(trial: optuna.trial.FrozenTrial) -> str:
+    """Return how far a trial came: a process may end after it has said so, and before it has ended the trial."""
+    stage = str(trial.user_attrs.get(STAGE, ""))
+    return LOST if trial.state == TrialState.FAIL and stage != DUPLICATE else stage
 
 
 def _storage(url: str, options: dict[str, Any]) -> RDBStorage:

@@ -7,7 +7,6 @@ else it stands behind the last.
 from __future__ import annotations
 
 import ast
-import difflib
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -68,12 +67,6 @@ def row_lines(kind: str, fields: Mapping[str, Any], defaults: Mapping[str, Any])
         else:
             lines.append(whole)
     return [*lines, ")"]
-
-
-def diff(before: bytes, after: bytes) -> str:
-    """Return the unified diff of the table."""
-    old, new = (raw.decode("utf-8").splitlines(keepends=True) for raw in (before, after))
-    return "".join(difflib.unified_diff(old, new, f"a/{TABLE}", f"b/{TABLE}"))
 
 
 def _literal(value: object) -> str:

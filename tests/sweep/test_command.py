@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.sweep.command import Filling, appends_flags, faults_of, filled, flags_of
@@ -75,7 +75,6 @@ def test_the_flags_are_what_follows_the_program(command: tuple[str, ...], flags:
     assert list(flags_of(command)) == flags
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(alphabet="abc -/=.", min_size=1), min_size=1))
 def test_words_without_braces_stay_as_they_are(words: list[str]) -> None:
     assert appends_flags(words)

@@ -6,7 +6,7 @@ import itertools
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.sweep.cause import cause
@@ -33,7 +33,6 @@ def answers(draw: st.DrawFn) -> Answer:
     return Answer(sent, first, last, ended, draw(st.integers(1, 9999)), draw(st.integers(1, 999)), draw(CACHED))
 
 
-@settings(deadline=None)
 @given(st.lists(answers(), min_size=1, max_size=8))
 def test_rates_are_all_tokens_over_the_whole_time_and_cached_is_known_only_if_every_answer_says_it(
     some: list[Answer],
@@ -45,7 +44,6 @@ def test_rates_are_all_tokens_over_the_whole_time_and_cached_is_known_only_if_ev
     assert found.requests == len(some)
 
 
-@settings(deadline=None)
 @given(st.lists(answers(), min_size=1, max_size=8), st.integers(1, 64))
 def test_a_measurement_can_be_read_from_its_record(some: list[Answer], concurrency: int) -> None:
     times = percentiles([a.first_token_s for a in some])
@@ -53,7 +51,6 @@ def test_a_measurement_can_be_read_from_its_record(some: list[Answer], concurren
     assert measured_from(json.loads(json.dumps(measured.plain()))) == measured
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 1e6), min_size=1))
 def test_percentiles_are_samples_in_ascending_order(samples: list[float]) -> None:
     found = percentiles(samples)
@@ -68,7 +65,6 @@ def test_percentiles_of_known_samples_are_the_nearest_ranks() -> None:
     assert percentiles([]) is None
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 1e6), min_size=6, max_size=6))
 def test_a_score_is_the_weighted_sum_and_never_below_what_is_known_of_it(numbers: list[float]) -> None:
     output, input_, cached, *tps = numbers
@@ -84,7 +80,6 @@ def test_an_unknown_rate_makes_the_score_unknown_unless_its_weight_is_nothing() 
     assert Weights(1, 1, 0).score(10, 10, None) == 20
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 64), min_size=1, max_size=4),
     st.integers(0, 80),

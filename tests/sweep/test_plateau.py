@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from orchestrator.sweep.plateau import Point, Rule, best_of, margin, plateau_at, recommended
@@ -22,7 +22,6 @@ def curves(draw: st.DrawFn) -> list[Point]:
 rules = st.builds(Rule, errors=st.floats(0, 5), share=st.floats(0, 0.5), flat=st.integers(1, 3))
 
 
-@settings(deadline=None)
 @given(curves(), rules)
 def test_the_recommended_value_is_the_smallest_within_the_margin_of_the_best(curve: list[Point], rule: Rule) -> None:
     chosen, best = recommended(curve, rule), best_of(curve)
@@ -33,7 +32,6 @@ def test_the_recommended_value_is_the_smallest_within_the_margin_of_the_best(cur
     assert all(best.mean - p.mean > margin(best, p, rule) for p in smaller)
 
 
-@settings(deadline=None)
 @given(curves(), rules, st.randoms())
 def test_the_order_in_which_values_are_told_does_not_matter(curve: list[Point], rule: Rule, random: object) -> None:
     shuffled = list(curve)
@@ -42,7 +40,6 @@ def test_the_order_in_which_values_are_told_does_not_matter(curve: list[Point], 
     assert plateau_at(shuffled, rule) == plateau_at(curve, rule)
 
 
-@settings(deadline=None)
 @given(curves(), rules, st.sampled_from([0.25, 0.5, 2.0, 1024.0]))
 def test_the_unit_does_not_matter(curve: list[Point], rule: Rule, factor: float) -> None:
     scaled = [Point(p.value, tuple(x * factor for x in p.samples)) for p in curve]
@@ -53,7 +50,6 @@ def test_the_unit_does_not_matter(curve: list[Point], rule: Rule, factor: float)
     assert other.value == chosen.value
 
 
-@settings(deadline=None)
 @given(curves(), rules)
 def test_what_comes_later_does_not_move_a_plateau(curve: list[Point], rule: Rule) -> None:
     found = plateau_at(curve, rule)
@@ -61,7 +57,6 @@ def test_what_comes_later_does_not_move_a_plateau(curve: list[Point], rule: Rule
         assert plateau_at(curve[:end], rule) == (found if found is not None and end > found else None)
 
 
-@settings(deadline=None)
 @given(curves(), rules)
 def test_a_plateau_needs_as_many_flat_values_as_the_rule_says(curve: list[Point], rule: Rule) -> None:
     found = plateau_at(curve, rule)
@@ -72,7 +67,6 @@ def test_a_plateau_needs_as_many_flat_values_as_the_rule_says(curve: list[Point]
         assert curve[index].mean - best.mean <= margin(best, curve[index], rule)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 8), st.floats(1.5, 4))
 def test_steady_growth_beyond_the_noise_is_no_plateau(steps: int, factor: float) -> None:
     curve = [Point(2.0**i, (100 * factor**i, 101 * factor**i, 99 * factor**i)) for i in range(steps)]
@@ -80,7 +74,6 @@ def test_steady_growth_beyond_the_noise_is_no_plateau(steps: int, factor: float)
     assert recommended(curve, RULE) == curve[-1]
 
 
-@settings(deadline=None)
 @given(SAMPLES, st.integers(3, 8))
 def test_equal_values_are_a_plateau_at_the_third_and_the_first_is_recommended(samples: list[float], count: int) -> None:
     curve = [Point(2.0**i, tuple(samples)) for i in range(count)]
@@ -88,7 +81,6 @@ def test_equal_values_are_a_plateau_at_the_third_and_the_first_is_recommended(sa
     assert recommended(curve, RULE) == curve[0]
 
 
-@settings(deadline=None)
 @given(curves(), rules)
 def test_a_larger_margin_never_recommends_a_larger_value(curve: list[Point], rule: Rule) -> None:
     wider = Rule(rule.errors * 2, rule.share * 2, rule.flat)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 from dataclasses import replace
@@ -169,6 +170,17 @@ def test_the_server_gets_the_environment_of_the_run_configuration_over_ours(tmp_
     way = Serving(words("well", "--environment", "OF_THE_RUN"), limits=LIMITS)
     asyncio.run(measure(rendered(OF_THE_RUN="configured"), way, LOAD, tmp_path, lambda _: None))
     assert "the environment says configured" in (tmp_path / LOG).read_text()
+
+
+def test_a_server_hears_the_signals_that_its_guard_does_not_heed(tmp_path: Path) -> None:
+    async def ignored() -> int:
+        started = await Server.start(["grep", "SigIgn", "/proc/self/status"], {}, tmp_path, tmp_path / LOG, 1)
+        assert await started.exited == 0
+        await started.stop()
+        return int((tmp_path / LOG).read_text().split()[1], 16)
+
+    found = asyncio.run(ignored())
+    assert not [number for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE) if found >> (number - 1) & 1]
 
 
 def test_a_guard_that_is_killed_takes_the_server_with_it_and_is_told_of(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from httpx_sse import EventSource
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.sweep.model import Answer, Failed, Kind
@@ -63,13 +63,11 @@ def cut(text: bytes, places: Iterable[int]) -> list[bytes]:
     return [text[a:b] for a, b in itertools.pairwise(ends)]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 10**6), max_size=30), st.sampled_from(["\n", "\r\n", "\r"]))
 def test_an_answer_is_the_same_however_its_bytes_are_cut(places: list[int], end: str) -> None:
     assert read(cut(proper(end=end), places)) == Answer(0.0, 1.0, 3.0, 5.0, 7, 3, 2)
 
 
-@settings(deadline=None)
 @given(st.integers(0, len(proper()) - len(event(DONE))))
 def test_an_answer_that_ends_early_is_cut_short_and_never_an_answer(length: int) -> None:
     with pytest.raises(Failed) as failed:
@@ -77,7 +75,6 @@ def test_an_answer_that_ends_early_is_cut_short_and_never_an_answer(length: int)
     assert failed.value.kind is Kind.CUT_SHORT
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_come_to_an_answer_or_to_a_failure(data: bytes) -> None:
     with pytest.raises(Failed):
@@ -91,14 +88,12 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(json_values)
 def test_any_json_comes_to_an_answer_or_to_a_failure(value: object) -> None:
     with pytest.raises(Failed):
         read([event(value).encode(), event(DONE).encode()])
 
 
-@settings(deadline=None)
 @given(json_values)
 def test_any_usage_comes_to_counts_or_to_a_failure(value: object) -> None:
     try:
@@ -147,7 +142,6 @@ def test_the_time_of_a_token_needs_two_of_them() -> None:
     assert Answer(0.0, 1.0, 1.0, 2.0, 7, 1, None).per_token_s is None
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_what_is_shown_of_a_server_s_text_is_one_short_line(text: str) -> None:
     line = shown(text)

@@ -8,11 +8,10 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.workspaces import ROOT
+from tests.workspaces import ROOT, interruptible
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,11 +72,8 @@ class Scene:
 
     def started(self, *words: str) -> subprocess.Popen[str]:
         """Start the command in a process of its own."""
-        # A process in the background is started without the interrupt.
-        program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        program += "from orchestrator.cli.app import main; main()"
         return subprocess.Popen(
-            [sys.executable, "-c", program, *self.words(*words)],
+            interruptible(*self.words(*words)),
             env={**os.environ, "ORCHESTRATOR_CACHE": str(self.cache), "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -95,8 +91,9 @@ class Scene:
         return [found[number] for number in sorted(found)]
 
     def tried(self) -> list[dict[str, Any]]:
-        """Return the trials that came through the filters and ended."""
-        return [trial for trial in self.trials() if trial.get("stage") in {"ran", "failed", "compiler"}]
+        """Return the trials that came through the filters and ended; what failed says nothing of its configuration."""
+        ended = [trial for trial in self.trials() if trial["state"] in {"COMPLETE", "PRUNED"}]
+        return [trial for trial in ended if trial["stage"] in {"ran", "failed", "compiler"}]
 
 
 def result(lines: str) -> dict[str, Any]:

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
-from orchestrator.device.quantity import Known, figures_of
-from orchestrator.spec.target import load_target
+from orchestrator.device.quantity import Known
 from orchestrator.tune import judge
 from orchestrator.tune.space import Refused, Row, Space, space_of
+from tests.device.targets import figures
 from tests.workspaces import ROOT
-
-if TYPE_CHECKING:
-    from orchestrator.device.quantity import Figures
-
-
-def figures(name: str) -> Figures:
-    path = ROOT / "targets" / f"{name}.yaml"
-    return figures_of(load_target(f"targets/{name}.yaml", path.read_bytes(), lambda file: (ROOT / file).read_bytes()))
 
 
 def space(operation: str, device: str, head_size: int = 128) -> Space:
@@ -104,7 +95,7 @@ def test_figures_that_nobody_knows_reject_nothing_and_are_named() -> None:
 
 def test_more_resident_blocks_than_there_can_be_are_rejected_where_they_count_blocks(on_h200: Space) -> None:
     wrong = judge.held_too_many(on_h200, on_h200.base, 1000, figures("h200"))
-    assert (wrong is not None) is on_h200.resident_is_held
+    assert (wrong is not None) is (on_h200.operation == "paged_decode_v2")
 
 
 def test_what_has_more_under_way_ranks_first() -> None:
