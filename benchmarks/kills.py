@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli import lock as lock_command
 from orchestrator.cli.app import run_app
 from orchestrator.emit import write as writing
 
@@ -65,35 +64,25 @@ State = dict[str, bytes]
 
 @dataclass(frozen=True)
 class Job:
-    """A command, the file or folder that it writes, and where it begins to write."""
+    """A command, the file or folder that it writes, and the function that writes it."""
 
     name: str
     output: str
-    begins: Callable[[Callable[[], None]], None]
+    writer: str
+
+    def told(self, tell: Callable[[], None]) -> None:
+        """Let this process, a child that ends with the command, tell of the moment from which a kill may tear."""
+        real = getattr(writing, self.writer)
+
+        def first(place: Path, content: object) -> None:
+            tell()
+            real(place, content)
+
+        setattr(writing, self.writer, first)
 
 
-def _before_render(tell: Callable[[], None]) -> None:
-    real = writing.write_folder
-
-    def told(folder: Path, files: dict[str, bytes]) -> None:
-        tell()
-        real(folder, files)
-
-    writing.write_folder = told  # type: ignore[assignment] # in a child, which ends with it
-
-
-def _before_lock(tell: Callable[[], None]) -> None:
-    real = lock_command._write  # noqa: SLF001 - the moment from which a kill may tear
-
-    def told(path: Path, content: bytes) -> None:
-        tell()
-        real(path, content)
-
-    lock_command._write = told  # noqa: SLF001 - in a child, which ends with it
-
-
-RENDER = Job("render", "build", _before_render)
-LOCK = Job("lock", "pipeline.lock", _before_lock)
+RENDER = Job("render", "build", "write_folder")
+LOCK = Job("lock", "pipeline.lock", "write_file")
 
 
 def workspace(folder: Path) -> Path:
@@ -131,7 +120,7 @@ def start(folder: Path, job: Job, limit: int) -> tuple[int, int]:
         os.dup2(quiet, 2)
         os.environ["SOURCE_DATE_EPOCH"] = EPOCH
         sys.argv = ["orchestrator", job.name]  # it is written into the log
-        job.begins(lambda: os.close(writable))
+        job.told(lambda: os.close(writable))
         tree = f"pkg={folder.parent / 'pkg'}"
         code = run_app([job.name, "-C", str(folder), "--tree", tree, "--offline", "--set", f"limit={limit}"])
         os._exit(code)

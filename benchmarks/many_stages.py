@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.code.source import Source
-from orchestrator.core.diagnostics import Rejected
+from orchestrator.core.diagnostics import ExitCode, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,18 +44,17 @@ packages: {%s}
 
 @dataclass(frozen=True)
 class Stage:
-    """One generated stage: its name, the YAML after `id:`, the group that stands or falls together, what it deploys."""
+    """One generated stage: its kind, its YAML, what it deploys."""
 
     name: str
     text: str
-    group: str
     deploys: str = ""
 
 
-def stage(name: str, group: str, lines: Sequence[str], needs: str = "", deploys: str = "") -> Stage:
+def stage(name: str, lines: Sequence[str], deploys: str = "") -> Stage:
     """Return a stage with these lines of YAML."""
     head = [f"  - id: {name}", "    kind: codemod", "    summary: One of many."]
-    return Stage(name, "\n".join([*head, *([f"    needs: [{needs}]"] if needs else []), *lines, ""]), group, deploys)
+    return Stage(name, "\n".join([*head, *lines, ""]), deploys)
 
 
 def quoted(text: str) -> str:
@@ -73,10 +72,9 @@ def assigned(path: str, tree: ast.Module) -> Iterator[Stage]:
             ):
                 new = repr(value + 1 if isinstance(value, int) else f"{value} ")
                 where = f"file: {path}, name: {name}, value: {quoted(new)}"
-                group = f"{path}:{name}"
                 lines = ["    edits:", f"      - {{op: assign, {where}}}"]
                 lines += ["    post:", f"      - {{check: assignment_equals, {where}}}"]
-                yield stage("assign", group, lines)
+                yield stage("assign", lines)
 
 
 def functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -99,7 +97,7 @@ def replaced(path: str, within: str, node: ast.FunctionDef) -> Iterator[Stage]:
             where = f"file: {path}, within: {within}"
             edit = f"      - {{op: replace, {where}, match: {quoted(old)}, with: {quoted(new)}}}"
             check = f"      - {{check: match_count, {where}, pattern: {quoted(new)}, equals: 1}}"
-            yield stage("replace", f"{path}:{within}", ["    edits:", edit, "    post:", check])
+            yield stage("replace", ["    edits:", edit, "    post:", check])
 
 
 def inserted(path: str, within: str, number: int) -> Stage:
@@ -108,7 +106,7 @@ def inserted(path: str, within: str, number: int) -> Stage:
     where = f"file: {path}, within: {within}"
     edit = f"      - {{op: insert, {where}, at: start, code: {code}}}"
     check = f"      - {{check: match_count, {where}, pattern: {code}, equals: 1}}"
-    return stage("insert", f"{path}:{within}", ["    edits:", edit, "    post:", check])
+    return stage("insert", ["    edits:", edit, "    post:", check])
 
 
 def deployed(package: str, path: str, within: str, number: int) -> Stage:
@@ -120,7 +118,7 @@ def deployed(package: str, path: str, within: str, number: int) -> Stage:
     lines = ["    deploy:", f"      - {{source: modules/{name}.py, to: {package}/{name}.py}}", "    edits:", edit]
     lines += [f"      - {{op: insert, {where}, at: start, code: {code}}}", "    post:"]
     lines += [f"      - {{check: match_count, {where}, pattern: {code}, equals: 1}}"]
-    return stage("deploy", f"{path}:{within}", lines, deploys=f"modules/{name}.py")
+    return stage("deploy", lines, deploys=f"modules/{name}.py")
 
 
 def candidates(package: str, folder: Path) -> Iterator[list[Stage]]:
@@ -196,12 +194,15 @@ def planned(folder: Path, tree: str) -> tuple[list[dict[str, object]], float, fl
     """Return the records of `plan`, its processor seconds and the peak of its resident memory in MiB."""
     command = [*COMMAND, "plan", "-C", str(folder), "--tree", tree, "--json"]
     with subprocess.Popen(  # noqa: S603 - this program on a workspace made here
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
     ) as child:
         assert child.stdout is not None
         lines = child.stdout.read().splitlines()
-        _, _, usage = os.wait4(child.pid, 0)
-        child.returncode = 0  # waited for already
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode in {ExitCode.OK, ExitCode.NOT_APPLIED, ExitCode.CHECK_FAILED}, (
+        f"plan ended with {child.returncode}"
+    )
     return [json.loads(line) for line in lines], usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 

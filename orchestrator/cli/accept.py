@@ -38,8 +38,7 @@ def accept_stages(
     unknown = next((stage for stage in stages if stage not in known), None)
     if unknown is not None or not stages:
         message = f"no stage '{unknown}'" if unknown else "--to needs --accept STAGE"
-        fault = Diagnostic("E211", message, help=did_you_mean(unknown or "", known))
-        raise Stopped((fault,), ExitCode.USAGE)
+        raise Stopped.usage("E211", message, did_you_mean(unknown or "", known))
     base = _base(prepared, to)
     run = _run(prepared, base)
     results = [result for result in run.results if result.id in stages]
@@ -54,8 +53,8 @@ def accept_stages(
         if as_json:
             print_records([record])
             continue
-        console().print(f"{record['stage']}: {record['definition']}   {record['what']}", soft_wrap=True)
-        console().print(record["diff"], soft_wrap=True)
+        console().print(f"{record['stage']}: {record['definition']}   {record['what']}")
+        console().print(record["diff"])
     if not check:
         console(stderr=True).print(f"accepted on {base.name}: {', '.join(stages)}")
     return new.to_bytes()
@@ -70,8 +69,7 @@ def _base(prepared: Prepared, to: str | None) -> BaseTree:
             return tree_of(prepared.plan, request) if request.trees else own_tree(prepared)
         wanted = wanted_releases(prepared, [to], newest_patch=False)
         if len(wanted) != 1 or wanted[0].missing:
-            fault = Diagnostic("E135", f"--to {to} is not one release with a source", help="Write NAME==VERSION.")
-            raise Stopped((fault,), ExitCode.USAGE)
+            raise Stopped.usage("E135", f"--to {to} is not one release with a source", "Write NAME==VERSION.")
         return released(prepared, wanted[0].release)[0]
     except Rejected as error:
         raise Stopped(error.diagnostics, origin_exit(error.diagnostics)) from None

@@ -22,13 +22,13 @@ def command(
 
     Example: orchestrator audit build
     """
-    from orchestrator.cli.output import console, print_diagnostics, print_records
+    from orchestrator.cli.output import console, print_diagnostics, print_records, print_table
     from orchestrator.emit.audit import read_audit
     from orchestrator.emit.tables import cells_table, stages_table
 
     log = path / "audit.jsonl" if path.is_dir() else path
     content, faults = _checked(log, whole=path.is_dir())
-    print_diagnostics(faults, lambda _file, _number: None, as_json=as_json)
+    print_diagnostics(faults, as_json=as_json)
     if faults:
         return ExitCode.MISMATCH
     records = read_audit(content)
@@ -36,7 +36,7 @@ def command(
         print_records(records)
     else:
         cells = any(record["event"] == "cell" for record in records)
-        console().print(cells_table(records) if cells else stages_table(records))
+        print_table(cells_table(records) if cells else stages_table(records))
         console(stderr=True).print(f"{log}: {len(records)} records, the chain is whole")
     return ExitCode.OK
 
@@ -44,15 +44,14 @@ def command(
 def _checked(log: Path, *, whole: bool) -> tuple[bytes, list[Diagnostic]]:
     """Return the log and what is wrong with it and, if a whole folder was named, with the folder."""
     from orchestrator.cli.steps import Stopped
-    from orchestrator.core.diagnostics import Diagnostic
     from orchestrator.emit.audit import audit_faults, read_audit
     from orchestrator.emit.folder_check import folder_faults, matrix_faults
 
     try:
         content = log.read_bytes()
     except OSError as error:
-        fault = Diagnostic("E127", f"{log} cannot be read: {error.strerror}", help="Render first, or name the log.")
-        raise Stopped((fault,), ExitCode.USAGE) from None
+        message = f"{log} cannot be read: {error.strerror}"
+        raise Stopped.usage("E127", message, "Render first, or name the log.") from None
     # The copy in the image has no run record: nothing there says how many lines it had.
     inner = (log.parent / "manifest.json").is_file() and not (log.parent / "patchset").is_dir()
     faults = audit_faults(str(log), content, complete=not inner)

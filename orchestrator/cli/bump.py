@@ -95,7 +95,7 @@ def command(
     shape = Format.JSON if as_json else shape
     found = judge_all(prepared, wanted, jobs)
     notices = [*prepared.notices, *(d for each in found for d in each.findings)]
-    print_diagnostics(notices, lambda _file, _number: None, as_json=shape is Format.JSON)
+    print_diagnostics(notices, as_json=shape is Format.JSON)
     _print(prepared, found, shape, brief=brief)
     return exit_code(found)
 
@@ -113,13 +113,12 @@ def _wanted(
     from orchestrator.cli.bases import Wanted
     from orchestrator.cli.steps import Stopped
     from orchestrator.cli.wanted import wanted_releases
-    from orchestrator.core.diagnostics import Diagnostic, ExitCode
 
     if not (to or trees or images):
         help_ = "Say --to NAME==VERSION or a range, --tree ROOT=PATH or --image ARCHIVE."
-        raise Stopped((Diagnostic("E135", "there is no base to bump to", help=help_),), ExitCode.USAGE)
+        raise Stopped.usage("E135", "there is no base to bump to", help_)
     if which is not None and not images:
-        raise Stopped((Diagnostic("E134", "--which needs --image", help="Give both."),), ExitCode.USAGE)
+        raise Stopped.usage("E134", "--which needs --image", "Give both.")
     return [
         *wanted_releases(prepared, to, newest_patch=newest_patch),
         *(Wanted(tree, tree=tree) for tree in dict.fromkeys(trees)),
@@ -128,7 +127,7 @@ def _wanted(
 
 
 def _print(prepared: Prepared, found: Sequence[BaseFate], shape: Format, *, brief: bool) -> None:
-    from orchestrator.cli.output import console, print_records
+    from orchestrator.cli.output import console, print_records, print_table
     from orchestrator.emit.bumped.github import commands
     from orchestrator.emit.bumped.markdown import bump_markdown
     from orchestrator.emit.bumped.table import bump_tables, details
@@ -143,10 +142,10 @@ def _print(prepared: Prepared, found: Sequence[BaseFate], shape: Format, *, brie
         case Format.TEXT:
             out = console()
             for table in bump_tables(found, out.width):
-                out.print(table)
+                print_table(table)
                 out.print()
             for line in () if brief else details(found):
-                out.print(line, soft_wrap=True)
+                out.print(line)
 
 
 def _seen(prepared: Prepared, place: Place) -> Place:

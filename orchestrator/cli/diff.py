@@ -39,7 +39,7 @@ def command(
     """
     from orchestrator.cli.output import lines_of, print_diagnostics, print_records
     from orchestrator.cli.steps import Stopped, base_of, exit_code_of, make_plan_for, run_on
-    from orchestrator.core.diagnostics import Diagnostic, ExitCode, did_you_mean
+    from orchestrator.core.diagnostics import did_you_mean
     from orchestrator.emit.patches import patch_of
     from orchestrator.emit.patches import stat as stat_of
 
@@ -50,8 +50,7 @@ def command(
     known = [planned.id for planned in plan.stages]
     unknown = [name for name in stage or () if name not in known]
     if unknown:
-        fault = Diagnostic("E211", f"no stage '{unknown[0]}'", help=did_you_mean(unknown[0], known))
-        raise Stopped((fault,), ExitCode.USAGE)
+        raise Stopped.usage("E211", f"no stage '{unknown[0]}'", did_you_mean(unknown[0], known))
     base = base_of(plan, request)
     run = run_on(plan, base, request)
     print_diagnostics((*base.notices, *run.diagnostics), lines_of(plan.read, run), as_json=as_json)

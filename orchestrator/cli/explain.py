@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli.options import JsonOption, WorkspaceOption
-from orchestrator.core.diagnostics import Diagnostic, ExitCode, Rejected, did_you_mean
+from orchestrator.core.diagnostics import ExitCode, Rejected, did_you_mean
 
 if TYPE_CHECKING:
     from orchestrator.code.transforms import LoadedTransform
@@ -59,7 +59,7 @@ def command(
         same = [name for name in everything if name.rpartition(".")[2] == plain]
         near = f"did you mean '{same[0]}'?" if same else did_you_mean(plain, everything)
         near = near if near.startswith("did you mean") else "`orchestrator explain` lists all names."
-        raise Stopped((Diagnostic("E700", f"nothing is called '{what}'", help=near),), ExitCode.USAGE)
+        raise Stopped.usage("E700", f"nothing is called '{what}'", near)
     if as_json:
         print_records(each.record() for each in found)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.steps import Stopped
-from orchestrator.core.diagnostics import Diagnostic, ExitCode, Rejected
+from orchestrator.core.diagnostics import ExitCode, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +26,7 @@ def former_runs(folder: Path | None, plan: Plan) -> dict[str, Started]:
         return {}
     names = run_configurations(plan)
     if not names:
-        fault = Diagnostic("E128", "--against: the pipeline renders no run configuration", help="Add a stage for it.")
-        raise Stopped((fault,), ExitCode.USAGE)
+        raise Stopped.usage("E128", "--against: the pipeline renders no run configuration", "Add a stage for it.")
     files = {}
     for name in (MANIFEST, DOCKERFILE, *names):
         try:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli.options import JsonOption
-from orchestrator.core.diagnostics import Diagnostic, ExitCode
+from orchestrator.core.diagnostics import ExitCode
 
 
 def command(
@@ -29,15 +29,15 @@ def command(
     taken = [name for name in files if (folder / name).exists()]
     if taken:
         message = f"{folder / taken[0]} exists already"
-        raise Stopped((Diagnostic("E702", message, help="Choose an empty folder."),), ExitCode.USAGE)
+        raise Stopped.usage("E702", message, "Choose an empty folder.")
     try:
         for name, content in files.items():
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
     except OSError as error:
-        fault = Diagnostic("E701", f"{folder} cannot be written: {error.strerror}", help="Check space and permissions.")
-        raise Stopped((fault,), ExitCode.USAGE) from None
+        message = f"{folder} cannot be written: {error.strerror}"
+        raise Stopped.usage("E701", message, "Check space and permissions.") from None
     if as_json:
         print_records({"event": "written", "file": str(folder / name)} for name in files)
     else:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,8 +21,6 @@ from orchestrator.cli.options import (
 from orchestrator.core.diagnostics import ExitCode, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from orchestrator.cli.steps import BaseTree
     from orchestrator.engine.lock import Lock
     from orchestrator.engine.outcome import Run
@@ -62,6 +57,7 @@ def command(
     from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
     from orchestrator.cli.steps import LOCK, base_of, exit_code_of, lock_of, make_plan_for, run_on
     from orchestrator.cli.workspace import workspace_findings
+    from orchestrator.emit.write import write_file
     from orchestrator.engine.lock import Lock, differences
 
     request = Request(
@@ -72,7 +68,7 @@ def command(
 
         lock_bytes = accept_stages(request, tuple(accept or ()), to, check=check, as_json=as_json)
         if lock_bytes is not None and not check:
-            _write(workspace / LOCK, lock_bytes)
+            write_file(workspace / LOCK, lock_bytes)
         return ExitCode.MISMATCH if check and lock_bytes is not None else ExitCode.OK
     plan = make_plan_for(request)
     around = workspace_findings(plan, request)
@@ -94,7 +90,7 @@ def command(
         extra = any(found.code == "W141" and found.severity is Severity.WARNING for found in around)
         return ExitCode.MISMATCH if stale or extra else ExitCode.OK
     if stale:
-        _write(workspace / LOCK, new.to_bytes())
+        write_file(workspace / LOCK, new.to_bytes())
     if not as_json:
         console(stderr=True).print(f"{LOCK}: {len(changes)} changes" if stale else f"{LOCK}: nothing to bless")
     return ExitCode.OK
@@ -112,41 +108,3 @@ def _locked(old: Lock, run: Run, base: BaseTree, *, keep: bool) -> Lock:
     tools = {name: version(name) for name in ("libcst",)}
     lock = Lock(inputs, dict(run.plan.sources), others, names, tools, dict(run.plan.plugins))
     return lock.with_base(run.base.digest, base.name, chain_of(run))
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file in one step: old or new, never half. Of two runs at once one waits for the other."""
-    from orchestrator.cli.steps import Stopped
-    from orchestrator.core.diagnostics import Diagnostic
-
-    try:
-        with _alone(path.parent):
-            new = path.with_name(f".{path.name}.new")
-            new.unlink(missing_ok=True)  # of a run that was killed
-            try:
-                with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fchmod(file.fileno(), 0o644)
-                    os.fsync(file.fileno())
-                new.replace(path)
-            except BaseException:
-                new.unlink(missing_ok=True)
-                raise
-    except OSError as error:
-        fault = Diagnostic(
-            "E701", f"{path.name} cannot be written: {error.strerror}", help="Check space and permissions."
-        )
-        raise Stopped((fault,), ExitCode.USAGE) from None
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold a folder against other runs that write a lock in it; the hold ends with the process, however that ends."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -114,7 +114,7 @@ def _print(sites: tuple[Seen, ...], source: Source, text: str, change: str) -> N
 
     holes = list(dict.fromkeys(re.findall(r"(?<!\$)\$\{(\w+(?:\.\.\.)?)\}", text)))
     for site in sites:
-        console().print(seen_text(site, source.lines[site.place.line - 1], holes), soft_wrap=True, end="")
+        console().print(seen_text(site, source.lines[site.place.line - 1], holes), end="")
     if change:
         sys.stdout.write(change)
 
@@ -232,7 +232,7 @@ def _of_tree(request: Request, file: str) -> bytes:
 def _cannot(message: str, help_: str = "Name a Python file, on disk or of the base tree.") -> Exception:
     from orchestrator.cli.steps import Stopped
 
-    return Stopped((Diagnostic("E129", message, help=help_),), ExitCode.USAGE)
+    return Stopped.usage("E129", message, help_)
 
 
 def _tried(

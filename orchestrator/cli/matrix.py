@@ -135,7 +135,7 @@ def matrix_of(request: Request, patterns: Sequence[str], *, locked: bool | None)
     if len({cell.file for cell in chosen}) > 1 and any(tree.endswith("=-") for tree in request.trees):
         message = "--tree from stdin can be read once, and the matrix has several targets"
         help_ = "Name a folder or an archive, or one target with --cell 'TARGET/*'."
-        raise Stopped((Diagnostic("E700", message, help=help_),), ExitCode.USAGE)
+        raise Stopped.usage("E700", message, help_)
     made = [_made(cell, request, shared, read, locked=locked) for cell in chosen]
     told = {result.cell.folder: found for result, found in made}
     return Matrix(tuple(result for result, _ in made), shared, together(told))

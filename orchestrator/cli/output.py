@@ -13,23 +13,41 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rich.console import Console
+    from rich.table import Column, Table
 
     from orchestrator.core.diagnostics import Diagnostic
     from orchestrator.engine.outcome import Run
 
 _WIDTH = 140  # where the output is no terminal
+_BETWEEN = 3  # columns of a terminal: a bar with a blank on both sides
+_UNLIMITED = 100_000
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console; NO_COLOR and pipes are respected, text is never interpreted."""
+    """Return a console; NO_COLOR and pipes are respected, text is never interpreted, lines are never broken."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else int(os.environ.get("COLUMNS", _WIDTH))
     plain = False if os.environ.get("NO_COLOR") else None  # stronger than FORCE_COLOR, and bold is no exception
     return Console(
-        file=stream, width=width, force_terminal=plain, markup=False, highlight=False, emoji=False, soft_wrap=False
+        file=stream, width=width, force_terminal=plain, markup=False, highlight=False, emoji=False, soft_wrap=True
     )
+
+
+def print_table(table: Table) -> None:
+    """Print a table on stdout. A terminal that is too narrow for it breaks the lines: nothing is left out."""
+    from rich.measure import Measurement
+
+    out = console()
+    unlimited = out.options.update(max_width=_UNLIMITED)
+
+    def least(column: Column) -> int:
+        cells = [Measurement.get(out, unlimited, cell) for cell in (column.header, *column.cells)]
+        return max(cell.maximum if column.no_wrap else cell.minimum for cell in cells)
+
+    out.width = max(out.width, sum(least(column) + _BETWEEN for column in table.columns))
+    out.print(table, soft_wrap=False)
 
 
 def print_records(records: Iterable[Mapping[str, Any]]) -> None:
@@ -38,7 +56,14 @@ def print_records(records: Iterable[Mapping[str, Any]]) -> None:
         sys.stdout.write(json.dumps(record, ensure_ascii=False, default=str) + "\n")
 
 
-def print_diagnostics(found: Iterable[Diagnostic], line: Callable[[str, int], str | None], *, as_json: bool) -> None:
+def _no_line(_file: str, _number: int) -> str | None:
+    """Show no line: nothing that is said has a place in a file that could be shown."""
+    return None
+
+
+def print_diagnostics(
+    found: Iterable[Diagnostic], line: Callable[[str, int], str | None] = _no_line, *, as_json: bool
+) -> None:
     """Print diagnostics: frames on stderr or, with `as_json`, records on stdout. Notes are left to reports."""
     print_findings((d for d in found if d.severity is not Severity.NOTE), line, as_json=as_json)
 
@@ -53,7 +78,7 @@ def print_findings(found: Iterable[Diagnostic], line: Callable[[str, int], str |
 
     out = console(stderr=True)
     for diagnostic in shown:
-        out.print(frame(diagnostic, line), soft_wrap=True, end="\n" if diagnostic is not shown[-1] else "")
+        out.print(frame(diagnostic, line), end="\n" if diagnostic is not shown[-1] else "")
 
 
 def lines_of(read: Callable[[str], bytes], run: Run | None = None) -> Callable[[str, int], str | None]:

@@ -65,7 +65,7 @@ def command(
     Example: orchestrator plan --set v1_max_len=4096 --format mermaid
     """
     from orchestrator.cli.locked import source_faults
-    from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
+    from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records, print_table
     from orchestrator.cli.steps import base_of, exit_code_of, lock_of, make_plan_for, run_on
     from orchestrator.cli.workspace import workspace_findings
     from orchestrator.emit.graphs import dot, mermaid
@@ -100,11 +100,11 @@ def command(
             sys.stdout.write(dot(records))
         case Format.TEXT:
             console().print(f"{plan.name} on {base.name}")
-            console().print(stages_table(records))
+            print_table(stages_table(records))
             memory = memory_records(run)
             for table in memory_tables(memory):
                 console().print()
-                console().print(table)
+                print_table(table)
             for note in memory_notes(memory):
                 console().print(note)
     return exit_code_of(run)
@@ -113,15 +113,13 @@ def command(
 def _matrix(request: Request, cells: tuple[str, ...], shape: Format) -> int:
     """Print the table of stages by cells; the exit code is the worst of the cells'."""
     from orchestrator.cli.matrix import matrix_of
-    from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
+    from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records, print_table
     from orchestrator.cli.steps import Stopped, workspace_files
-    from orchestrator.core.diagnostics import Diagnostic, ExitCode
     from orchestrator.emit.matrix import cell_records, shared_words, stage_records
     from orchestrator.emit.tables import crossed_table
 
     if shape not in {Format.TEXT, Format.JSON}:
-        fault = Diagnostic("E700", f"--format {shape} draws one plan, --matrix makes many", help="Plan the one cell.")
-        raise Stopped((fault,), ExitCode.USAGE)
+        raise Stopped.usage("E700", f"--format {shape} draws one plan, --matrix makes many", "Plan the one cell.")
     made = matrix_of(request, cells, locked=None)
     print_diagnostics(made.found, lines_of(workspace_files(request).read), as_json=shape is Format.JSON)
     records = cell_records(made.results)
@@ -129,30 +127,29 @@ def _matrix(request: Request, cells: tuple[str, ...], shape: Format) -> int:
     if shape is Format.JSON:
         print_records([*stage_records(made.results), *records, {"event": "matrix", "made": counts}])
     else:
-        console().print(crossed_table(stage_records(made.results), [record["folder"] for record in records]))
+        print_table(crossed_table(stage_records(made.results), [record["folder"] for record in records]))
         console(stderr=True).print(shared_words(counts, len(records)))
     return made.exit_code
 
 
 def _touched(request: Request, revisions: str | None, *, fail_if_none: bool, as_json: bool) -> int:
     """Print what a difference reaches; 1 where it reaches nothing and that was asked."""
-    from orchestrator.cli.output import console, print_records
+    from orchestrator.cli.output import console, print_records, print_table
     from orchestrator.cli.steps import Stopped
     from orchestrator.cli.touched import touched_by
-    from orchestrator.core.diagnostics import Diagnostic, ExitCode
+    from orchestrator.core.diagnostics import ExitCode
     from orchestrator.emit.tables import reach_table
 
     if revisions is None:
-        fault = Diagnostic("E700", "--fail-if-none goes with --touched-by", help="Write --touched-by REV as well.")
-        raise Stopped((fault,), ExitCode.USAGE)
+        raise Stopped.usage("E700", "--fail-if-none goes with --touched-by", "Write --touched-by REV as well.")
     found = touched_by(request, revisions)
     records = found.records()
     if as_json:
         print_records(records)
     elif found.reaches:
-        console().print(reach_table(records))
+        print_table(reach_table(records))
     else:
         files = f"{len(found.changed)} file{'s' * (len(found.changed) != 1)}"
         console().print(f"NONE: {revisions} reaches no stage, no edit, no file of the tree and no artefact")
-        console().print(f"{files} changed{': ' if found.changed else ''}{', '.join(found.changed)}", soft_wrap=True)
+        console().print(f"{files} changed{': ' if found.changed else ''}{', '.join(found.changed)}")
     return ExitCode.NO if fail_if_none and not found.reaches else ExitCode.OK

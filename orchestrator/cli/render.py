@@ -50,7 +50,7 @@ def command(
     Example: orchestrator render --variant first --output build-first
     """
     from orchestrator.cli.former import against_records, former_runs
-    from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
+    from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records, print_table
     from orchestrator.cli.rendering import rendered
     from orchestrator.cli.steps import base_of, image_templates, lock_bytes, make_plan_for, run_on
     from orchestrator.cli.workspace import workspace_findings
@@ -86,15 +86,15 @@ def command(
     if as_json:
         print_records((*records, *changes))
     else:
-        console().print(stages_table(records))
+        print_table(stages_table(records))
         for table in memory_tables(records):
             console().print()
-            console().print(table)
+            print_table(table)
         for note in memory_notes(records):
             console().print(note)
         for change in changes:
             console().print()
-            console().print(against_table(change))
+            print_table(against_table(change))
         console(stderr=True).print(
             f"{folder}: {len(files)} files, {done.touched} of the package changed; base {base.name}"
         )
@@ -106,17 +106,15 @@ def _matrix(
 ) -> int:
     """Render every cell, then write all of them in one swap; where one fails nothing is written."""
     from orchestrator.cli.matrix import matrix_of
-    from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
+    from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records, print_table
     from orchestrator.cli.rendering import circumstances
     from orchestrator.cli.steps import Stopped, workspace_files
-    from orchestrator.core.diagnostics import Diagnostic
     from orchestrator.emit.matrix import cell_records, matrix_files, shared_words
     from orchestrator.emit.tables import cells_table
     from orchestrator.emit.write import write_folder
 
     if against is not None:
-        fault = Diagnostic("E700", "--against compares one render, --matrix makes many", help="Render the one cell.")
-        raise Stopped((fault,), ExitCode.USAGE)
+        raise Stopped.usage("E700", "--against compares one render, --matrix makes many", "Render the one cell.")
     made = matrix_of(request, cells, locked=locked)
     print_diagnostics(made.found, lines_of(workspace_files(request).read), as_json=as_json)
     records = cell_records(made.results)
@@ -128,7 +126,7 @@ def _matrix(
     if as_json:
         print_records([*records, {"event": "matrix", "made": counts}])
     else:
-        console().print(cells_table(records))
+        print_table(cells_table(records))
         err = console(stderr=True)
         err.print(shared_words(counts, len(records)))
         failed = [record["folder"] for record in records if record["outcome"] == "failed"]

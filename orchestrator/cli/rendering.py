@@ -71,15 +71,19 @@ def rendered(
     return Rendered(found, ExitCode.OK, len(touched), build_files(run, circumstances(), around))
 
 
+def moment() -> time.struct_time:
+    """Return the time in UTC, or what SOURCE_DATE_EPOCH says of it: read here and nowhere else."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return time.gmtime(int(epoch)) if epoch.isdecimal() else time.gmtime()
+
+
 def circumstances() -> Circumstances:
     """Return clock, host and user: read here and nowhere else."""
     from orchestrator.emit.audit import Circumstances
 
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    moment = time.gmtime(int(epoch)) if epoch.isdecimal() else time.gmtime()
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = str(os.getuid())
     command = " ".join(["orchestrator", *sys.argv[1:]])
-    return Circumstances(time.strftime("%Y-%m-%dT%H:%M:%SZ", moment), socket.gethostname(), user, command)
+    return Circumstances(time.strftime("%Y-%m-%dT%H:%M:%SZ", moment()), socket.gethostname(), user, command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import threading
@@ -14,7 +15,7 @@ from orchestrator.core.tree import Tree
 from orchestrator.origin.workspace import WorkspaceFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from orchestrator.checks.view import Facts, Sources
     from orchestrator.cli.options import Request
@@ -36,6 +37,19 @@ class Stopped(Exception):  # noqa: N818 - a step said no; the command line print
         super().__init__(exit_code.meaning)
         self.diagnostics = diagnostics
         self.exit_code = exit_code
+
+    @classmethod
+    def usage(cls, code: str, message: str, help_: str) -> Stopped:
+        """Return the refusal of a command line that cannot be followed."""
+        return cls((Diagnostic(code, message, help=help_),), ExitCode.USAGE)
+
+
+def need_extra(extra: str, packages: Sequence[str]) -> None:
+    """Stop (usage) where a package of an extra, which the command of the same name needs, is not installed."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        message = f"`{extra}` needs {', '.join(missing)}, which this Python does not have"
+        raise Stopped.usage("E901", message, f"Install the extra: python -m pip install 'orchestrator[{extra}]'.")
 
 
 @dataclass(frozen=True)
@@ -60,8 +74,7 @@ def workspace_files(request: Request) -> WorkspaceFiles:
     """Return the reader of the workspace folder; stop (usage) where there is none."""
     root = request.workspace
     if not root.is_dir():
-        fault = Diagnostic("E126", f"there is no folder {root}", help="Name the workspace with --workspace.")
-        raise Stopped((fault,), ExitCode.USAGE)
+        raise Stopped.usage("E126", f"there is no folder {root}", "Name the workspace with --workspace.")
     return WorkspaceFiles(root.resolve())
 
 
@@ -129,8 +142,7 @@ def settings_of(given: tuple[str, ...]) -> dict[str, str]:
     for item in given:
         name, equals, value = item.partition("=")
         if not equals or not name:
-            fault = Diagnostic("E203", f"--set {item}: not NAME=VALUE", help="Write --set max_num_seqs=16.")
-            raise Stopped((fault,), ExitCode.USAGE)
+            raise Stopped.usage("E203", f"--set {item}: not NAME=VALUE", "Write --set max_num_seqs=16.")
         settings[name.removeprefix("params.")] = value
     return settings
 
@@ -200,12 +212,11 @@ def _supplied(plan: Plan, request: Request) -> dict[str, BaseTree]:
     for item in request.trees:
         root, equals, where = item.partition("=")
         if root in given:
-            fault = Diagnostic("E131", f"--tree {item}: '{root}' has a tree already", help="Give each root once.")
-            raise Stopped((fault,), ExitCode.USAGE)
+            raise Stopped.usage("E131", f"--tree {item}: '{root}' has a tree already", "Give each root once.")
         if not equals or root not in plan.target.roots:
             message = f"--tree {item}: '{root}' is not a package root of target '{plan.target.name}'"
             help_ = f"Write --tree ROOT=PATH; {did_you_mean(root, plan.target.roots)}"
-            raise Stopped((Diagnostic("E131", message, help=help_),), ExitCode.USAGE)
+            raise Stopped.usage("E131", message, help_)
         if where != "-" and Path(where).is_dir():
             found, faults = read_folder(Path(where), root)
         else:
@@ -231,7 +242,7 @@ def _from_origin(plan: Plan, origin: Origin, request: Request, left: frozenset[s
                 return []
             message = f"target '{plan.target.name}' has no base that can be fetched"
             help_ = f"Hand it over with --tree {next(iter(plan.target.roots))}=PATH. {how}"
-            raise Stopped((Diagnostic("E308", message, help=help_),), ExitCode.USAGE)
+            raise Stopped.usage("E308", message, help_)
 
 
 def sdist_tree(plan: Plan, origin: SdistBase, request: Request) -> BaseTree:

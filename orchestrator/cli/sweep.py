@@ -96,6 +96,7 @@ def command(
     """
     from orchestrator.cli import sweeping, swept
     from orchestrator.cli.output import print_diagnostics
+    from orchestrator.cli.steps import need_extra
 
     words = tuple(server or ())
     sweeping.look_at_command(words, port)
@@ -103,7 +104,7 @@ def command(
     request = Request(
         workspace, file, target, variant, tuple(settings or ()), tuple(tree or ()), offline, command="sweep"
     )
-    sweeping.look_for_extra()
+    need_extra("sweep", ("httpx", "httpx_sse", "matplotlib"))
     from orchestrator.sweep.model import Limits, Load
     from orchestrator.sweep.plateau import Rule
     from orchestrator.sweep.sweep import Settings
@@ -132,5 +133,5 @@ def command(
         retry=retry,
     )
     rendered = swept.rendered(request, param, numbers, config, sweeping.tell)
-    print_diagnostics(sweeping.changes_nothing(rendered, told), lambda *_: None, as_json=as_json)
+    print_diagnostics(sweeping.changes_nothing(rendered, told), as_json=as_json)
     return sweeping.run(rendered, told, output if output is not None else workspace / "sweep", as_json=as_json)

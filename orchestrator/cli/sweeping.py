@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.steps import Stopped
@@ -19,16 +18,7 @@ if TYPE_CHECKING:
     from orchestrator.sweep.sweep import Result, Settings
     from orchestrator.sweep.trial import Rendered
 
-_EXTRA = ("httpx", "httpx_sse", "matplotlib")
 _OURS = {"model", "prompt", "max_tokens", "stream", "stream_options"}
-
-
-def look_for_extra() -> None:
-    """Stop (usage) where the packages of the extra are not installed."""
-    missing = [name for name in _EXTRA if find_spec(name) is None]
-    if missing:
-        message = f"`sweep` needs {', '.join(missing)}, which this Python does not have"
-        raise _stop("E901", message, "Install the extra: python -m pip install 'orchestrator[sweep]'.")
 
 
 def look_at_command(words: Sequence[str], port: int | None) -> None:
@@ -49,7 +39,8 @@ def numbers(values: str) -> dict[str, float]:
         except ValueError:
             number = math.nan
         if not math.isfinite(number) or "_" in text:
-            raise _stop("E911", f"--values: `{text}` is no number", "Write numbers with commas between, as in 4,8,16.")
+            message = f"--values: `{text}` is no number"
+            raise Stopped.usage("E911", message, "Write numbers with commas between, as in 4,8,16.")
         if number not in found.values():
             found[text] = number
     return found
@@ -59,7 +50,8 @@ def token_range(text: str) -> tuple[int, int]:
     """Return LOW-HIGH as two whole numbers; stop (usage) for anything else."""
     low, _, high = text.partition("-")
     if not (_whole(low) and _whole(high) and int(low) <= int(high)):
-        raise _stop("E911", f"--token-ids: `{text}` is no range", "Write the smallest and the largest, as in 300-1299.")
+        message = f"--token-ids: `{text}` is no range"
+        raise Stopped.usage("E911", message, "Write the smallest and the largest, as in 300-1299.")
     return int(low), int(high)
 
 
@@ -68,7 +60,7 @@ def lengths(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     wrong = next((part for part in parts if not _whole(part) or int(part) < 1), None)
     if wrong is not None:
-        raise _stop("E911", f"--prompt-tokens: `{wrong}` is no length", "Write whole numbers, as in 512,2048.")
+        raise Stopped.usage("E911", f"--prompt-tokens: `{wrong}` is no length", "Write whole numbers, as in 512,2048.")
     return tuple(int(part) for part in parts)
 
 
@@ -90,10 +82,11 @@ def fields(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
-        raise _stop("E911", "--body: no JSON object", """Write it as in --body '{"ignore_eos": true}'.""")
+        raise Stopped.usage("E911", "--body: no JSON object", """Write it as in --body '{"ignore_eos": true}'.""")
     ours = sorted(_OURS & data.keys())
     if ours:
-        raise _stop("E911", f"--body: {', '.join(ours)} is for the load to say", "Leave it out; see the other options.")
+        message = f"--body: {', '.join(ours)} is for the load to say"
+        raise Stopped.usage("E911", message, "Leave it out; see the other options.")
     return data
 
 
@@ -130,7 +123,7 @@ def run(rendered: Sequence[Rendered], settings: Settings, folder: Path, *, as_js
 
 
 def _show(result: Result, settings: Settings, folder: Path, *, as_json: bool) -> ExitCode:
-    from orchestrator.cli.output import console, print_diagnostics, print_records
+    from orchestrator.cli.output import console, print_diagnostics, print_records, print_table
     from orchestrator.sweep import report
     from orchestrator.sweep.folder import write
     from orchestrator.sweep.model import Measured
@@ -141,7 +134,7 @@ def _show(result: Result, settings: Settings, folder: Path, *, as_json: bool) ->
     if as_json:
         print_records(report.shown_records(result, settings))
     else:
-        console().print(report.table(result, settings))
+        print_table(report.table(result, settings))
         console().print()
         for sentence in report.sentences(result, settings):
             console().print(sentence)
@@ -152,9 +145,5 @@ def _show(result: Result, settings: Settings, folder: Path, *, as_json: bool) ->
     message = f"no value could be measured; {settings.parameter}={last.value}: {getattr(last.found, 'message', '')}"
     notes = tuple(getattr(last.found, "log", ()))[-10:]
     help_ = f"Look at the server's log below {folder}, correct its command, and try again with --retry."
-    print_diagnostics([Diagnostic("E913", message, help=help_, notes=notes)], lambda *_: None, as_json=as_json)
+    print_diagnostics([Diagnostic("E913", message, help=help_, notes=notes)], as_json=as_json)
     return ExitCode.CHECK_FAILED
-
-
-def _stop(code: str, message: str, help_: str) -> Stopped:
-    return Stopped((Diagnostic(code, message, help=help_),), ExitCode.USAGE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import sys
 import time
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from orchestrator.origin.workspace import WorkspaceFiles
     from orchestrator.spec.target import Target
     from orchestrator.tune.search import Search
-
-NEEDED = ("optuna", "matplotlib")
 
 
 def command(
@@ -73,32 +70,31 @@ def command(
     """
     from orchestrator.cli.options import Request
     from orchestrator.cli.output import lines_of, print_diagnostics
-    from orchestrator.cli.steps import Stopped, workspace_files
+    from orchestrator.cli.steps import Stopped, need_extra, workspace_files
     from orchestrator.core.codes import CODES
     from orchestrator.origin.pinned import cache_folder
 
-    _need_extra()
+    need_extra("tune", ("optuna", "matplotlib"))
+    from orchestrator.cli.rendering import moment
     from orchestrator.cli.tuned import Outputs, shown
     from orchestrator.tune.start import Wanted, prepared
 
     files = workspace_files(Request(workspace))
     shapes = tuple((b, n) for b in batch or [1] for n in length or [])
     if batch and not shapes:
-        fault = Diagnostic("E902", "--batch without --length", help="Say the tokens in the cache, too.")
-        raise Stopped((fault,), ExitCode.USAGE)
+        raise Stopped.usage("E902", "--batch without --length", "Say the tokens in the cache, too.")
     try:
         wanted = Wanted(files.root, _target(files, device), operation, dtype, head_size, heads, shapes, new, study,
                         storage, trials, seconds, seed, jobs, limit, tuple(python or ()), preferred, timing,
                         dict(os.environ))  # fmt: skip
-        with _progress(trials) as progress:
-            search, why, warnings = prepared(wanted, cache_folder(os.environ), progress)
-            print_diagnostics(warnings, lines_of(files.read), as_json=as_json)
-            interrupted = _ran(search)
-        try:
-            code = shown(search, why, Outputs(files.root, plot, out, write, as_json, _today(), interrupted))
-        finally:
-            if search.bench is not None:
-                search.bench.close()
+        with contextlib.ExitStack() as ending:
+            with _progress(trials) as progress:
+                search, why, warnings = prepared(wanted, cache_folder(os.environ), progress)
+                ending.callback(search.close)
+                print_diagnostics(warnings, lines_of(files.read), as_json=as_json)
+                interrupted = _ran(search)
+            today = time.strftime("%Y-%m-%d", moment())
+            code = shown(search, why, Outputs(files.root, plot, out, write, as_json, today, interrupted))
     except Rejected as rejected:
         raise Stopped(rejected.diagnostics, CODES[rejected.diagnostics[0].code].exits[0]) from None
     return ExitCode.INTERRUPTED if interrupted else code
@@ -110,22 +106,7 @@ def _ran(search: Search) -> bool:
         search.run()
     except KeyboardInterrupt:
         return True
-    except BaseException:
-        if search.bench is not None:
-            search.bench.close()
-        raise
     return False
-
-
-def _need_extra() -> None:
-    """Stop (usage) where a package of the extra is missing."""
-    from orchestrator.cli.steps import Stopped
-
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        message = f"`tune` needs {' and '.join(missing)}, which the extra `tune` brings"
-        fault = Diagnostic("E901", message, help="pip install 'orchestrator[tune]'")
-        raise Stopped((fault,), ExitCode.USAGE)
 
 
 def _target(files: WorkspaceFiles, name: str) -> Target:
@@ -160,9 +141,3 @@ def _progress(trials: int) -> Iterator[Callable[[int, str], None]]:
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=trials or None)
         yield lambda count, words: bar.update(task, completed=count, description=words)
-
-
-def _today() -> str:
-    """Return the date: read here and nowhere else."""
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return time.strftime("%Y-%m-%d", time.gmtime(int(epoch)) if epoch.isdecimal() else time.gmtime())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +35,7 @@ class Outputs:
 
 def shown(search: Search, why: str, outputs: Outputs) -> ExitCode:
     """Print what was found, draw it, and write the diff or the table where that is asked for."""
-    from orchestrator.cli.output import console, print_diagnostics, print_records
+    from orchestrator.cli.output import console, print_diagnostics, print_records, print_table
     from orchestrator.tune.report import records, sentence
 
     found = list(records(search))
@@ -47,17 +46,19 @@ def shown(search: Search, why: str, outputs: Outputs) -> ExitCode:
     if outputs.as_json:
         print_records([*found, last])
     else:
-        console().print(_rows_table(found))
+        print_table(_rows_table(found))
         _explain(found[0], sentence(search), why)
         if change and outputs.out is None:
-            console().print(change, soft_wrap=True, end="")
-        console(stderr=True).print(words, soft_wrap=True)
-    print_diagnostics(search.disagreements.values(), lambda _file, _line: None, as_json=outputs.as_json)
+            console().print(change, end="")
+        console(stderr=True).print(words)
+    print_diagnostics(search.disagreements.values(), as_json=outputs.as_json)
     return ExitCode.CHECK_FAILED if search.disagreements else ExitCode.OK
 
 
 def _change(search: Search, outputs: Outputs) -> tuple[str | None, str]:
     """Return the diff of the table and what became of it; write what the command line says."""
+    from orchestrator.emit.patches import patch_of
+    from orchestrator.emit.write import write_file
     from orchestrator.tune import report, table
     from orchestrator.tune.space import TABLE
 
@@ -78,13 +79,13 @@ def _change(search: Search, outputs: Outputs) -> tuple[str | None, str]:
     before = path.read_bytes()
     after = table.with_row(before, search.space.kind, row, search.space.defaults)
     _prove(search, after, row)
-    change = table.diff(before, after)
+    change = patch_of({TABLE: before}, {TABLE: after}).decode()
     if outputs.out is not None:
-        _written(outputs.out, change.encode())
+        write_file(outputs.out, change.encode())
     if outputs.write:
         if path.read_bytes() != before:
             raise Rejected(Diagnostic("E908", f"{TABLE} has changed meanwhile", help="Run the command again."))
-        _written(path, after)
+        write_file(path, after)
         return change, f"{TABLE} is changed; `orchestrator lock` blesses it"
     return change, f"the row takes {timed.ratio:.3f} of the time; nothing is written without --write"
 
@@ -123,23 +124,6 @@ def _drawn(search: Search, path: Path) -> None:
         raise Rejected(Diagnostic("E701", message, help="Name a file that ends in .svg or .png.")) from None
 
 
-def _written(path: Path, content: bytes) -> None:
-    """Write a file in one step: old or new, never half."""
-    try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                os.fchmod(file.fileno(), path.stat().st_mode & 0o777 if path.exists() else 0o644)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        fault = Diagnostic("E701", f"{path} cannot be written: {error.strerror}", help="Check space and permissions.")
-        raise Rejected(fault) from None
-
-
 def _rows_table(records: Iterable[Mapping[str, Any]]) -> Table:
     """Return the table of the best rows."""
     from rich.table import Table
@@ -164,12 +148,10 @@ def _explain(space: Mapping[str, Any], statement: str, why: str) -> None:
 
     out = console(stderr=True)
     rejected = ", ".join(f"{count} {bound}" for bound, count in space["rejected"].items()) or "none"
-    out.print(f"{space['operation']} on {space['device']}, study {space['study']}", soft_wrap=True)
-    out.print(f"{space['tiles']} tiles; rejected by the model: {rejected}; {space['passing']} left", soft_wrap=True)
+    out.print(f"{space['operation']} on {space['device']}, study {space['study']}")
+    out.print(f"{space['tiles']} tiles; rejected by the model: {rejected}; {space['passing']} left")
     if space["not_judged_by"]:
-        out.print(
-            f"the target does not know {', '.join(space['not_judged_by'])}: these rejected nothing", soft_wrap=True
-        )
+        out.print(f"the target does not know {', '.join(space['not_judged_by'])}: these rejected nothing")
     tried = ", ".join(f"{count} {stage}" for stage, count in sorted(space["trials"].items())) or "nothing"
-    out.print(f"compiled by {', '.join(space['compilers'])}; tried: {tried}", soft_wrap=True)
-    out.print(statement if not why else f"{statement} ({why})", soft_wrap=True)
+    out.print(f"compiled by {', '.join(space['compilers'])}; tried: {tried}")
+    out.print(statement if not why else f"{statement} ({why})")

@@ -41,5 +41,5 @@ def command(
         print_records([{"event": "valid", "pipeline": plan.name, "stages": [s.id for s in plan.stages]}])
     else:
         count = f"{len(plan.stages)} stage{'s' * (len(plan.stages) != 1)}"
-        console().print(f"{plan.name}: valid, {count}: {' → '.join(s.id for s in plan.stages)}", soft_wrap=True)
+        console().print(f"{plan.name}: valid, {count}: {' → '.join(s.id for s in plan.stages)}")
     return ExitCode.OK

@@ -64,7 +64,7 @@ def command(
     Example: orchestrator verify --image my-image.tar
     """
     from orchestrator.cli.looked import chains_of, run_on_base, tree_to_judge
-    from orchestrator.cli.output import console, print_diagnostics, print_records
+    from orchestrator.cli.output import console, print_diagnostics, print_records, print_table
     from orchestrator.cli.steps import deeply, make_plan_for
     from orchestrator.emit.verified import shown
     from orchestrator.engine.foreign import foreign_changes
@@ -89,12 +89,17 @@ def command(
     logged, faults = _log(looked, plan, request, audit, found)
     records += logged
     faults = [*looked.faults, *faults]
-    print_diagnostics([*looked.base.notices, *faults], lambda _file, _number: None, as_json=as_json)
+    print_diagnostics([*looked.base.notices, *faults], as_json=as_json)
     if as_json:
         print_records(records)
     else:
+        from rich.text import Text
+
         for part in shown(records):
-            console().print(part)
+            if isinstance(part, Text):
+                console().print(part)
+            else:
+                print_table(part)
     return _exit_code(found, errors(faults))
 
 

@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from orchestrator.cli.bases import Wanted, projects
 from orchestrator.cli.steps import Stopped
-from orchestrator.core.diagnostics import Diagnostic, ExitCode, did_you_mean
+from orchestrator.core.diagnostics import Diagnostic, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,7 +71,7 @@ def _requirement(prepared: Prepared, text: str) -> Requirement:
 
 
 def _stopped(message: str, help_: str) -> Stopped:
-    return Stopped((Diagnostic("E135", message, help=help_),), ExitCode.USAGE)
+    return Stopped.usage("E135", message, help_)
 
 
 def _near(known: Iterable[Version]) -> str:

@@ -1,4 +1,4 @@
-"""Put a folder in place of another in one step: the old whole or the new whole, whatever happens.
+"""Put a folder, or a file, in place of another in one step: the old whole or the new whole, whatever happens.
 
 The new folder is written beside the old one and synced, then the two exchange their names (renameat2 with
 RENAME_EXCHANGE on Linux). Where the system has no exchange, two renames do it; a process that dies between
@@ -51,6 +51,39 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         message = f"{folder.name}/ cannot be written: {error.strerror or error}"
         help_ = "The former folder is untouched. Check space and permissions, or choose another with --output."
         raise Rejected(Diagnostic("E701", message, help=help_)) from None
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Make a file hold `content`; of two runs at once one waits for the other. A file that is there keeps its mode.
+
+    Raises `Rejected` (E701): it cannot be written, and is as it was.
+    """
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with _held(path.parent):
+            new.unlink(missing_ok=True)  # of a run that was killed
+            mode = path.stat().st_mode & 0o777 if path.exists() else _FILE_MODE
+            try:
+                _write(new, content, mode)
+                new.replace(path)
+            except BaseException:
+                new.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        message = f"{path.name} cannot be written: {error.strerror or error}"
+        raise Rejected(Diagnostic("E701", message, help="Check space and permissions.")) from None
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold a folder against other runs that write a file in it; the hold ends with the process, however that ends."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def recover(folder: Path) -> None:
@@ -133,15 +166,18 @@ def _fill(folder: Path, files: Mapping[str, bytes]) -> None:
         target = folder / path
         for parent in reversed(target.relative_to(folder).parents[:-1]):
             _make_folder(folder / parent)
-        mode = _PROGRAM_MODE if content.startswith(b"#!") else _FILE_MODE
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
+        _write(target, content, _PROGRAM_MODE if content.startswith(b"#!") else _FILE_MODE)
     for walked, _, _ in os.walk(folder):
         _sync(Path(walked))
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
 
 
 def _make_folder(folder: Path) -> None:
