@@ -1,4 +1,4 @@
-"""What holds for all tests: in CI nothing may be skipped for want of a tool."""
+"""What holds for all tests: in CI nothing may be skipped for want of a tool, and no example has a time limit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+# How long an example takes is the machine's business, and what else it does.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 LANGUAGE = ("this Python ", "tables of Python ")
 """How the reasons begin of tests that speak of another Python than the one that runs them: these may be skipped."""

@@ -107,9 +107,13 @@ def command(*arguments: str) -> list[str]:
 
 
 def interruptible(*arguments: str) -> list[str]:
-    """Return the same for a process that hears an interrupt: what a shell starts in the background is deaf to it."""
+    """Return the same for a process that hears an interrupt and a hang-up.
+
+    What a shell starts in the background is deaf to the first, and what `nohup` starts to the second.
+    """
     python, option, program, *rest = command(*arguments)
     deaf_no_more = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    deaf_no_more += "; signal.signal(signal.SIGHUP, signal.SIG_DFL)"
     return [python, option, f"{deaf_no_more}; {program}", *rest]
 
 

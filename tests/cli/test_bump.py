@@ -148,11 +148,24 @@ def test_an_edit_of_unchanged_code_is_exact_in_any_form(workspace: Workspace, op
         "as it is": BASE,
         "CRLF": BASE.replace("\n", "\r\n"),
         "BOM": "\ufeff" + BASE,
-        "comments and layout": BASE.replace("LIMIT = 4", "LIMIT   =  4  # four").replace("z = y * 2", "z = (y) * 2"),
+        "comments and layout": laid_out(BASE),
     }
-    text = forms[form] if form != "comments and layout" else BASE.replace("LIMIT = 4", "LIMIT   =  4  # four")
-    ended = bump(workspace, {"a.py": text})
+    ended = bump(workspace, {"a.py": forms[form]})
     assert (ended.code, verdicts(ended)) == (0, {op: ["exact"]}), parts(ended)
+
+
+def laid_out(text: str) -> str:
+    """Return the same code with other blanks, and comments more, in all that is edited."""
+    text = replaced(text, "LIMIT = 4", "LIMIT   =  4  # four")
+    text = replaced(text, "z = y * 2 + len(", "z  =  y*2  +  len(")
+    text = replaced(text, "x.drop(part)", "x.drop( part )  # why")
+    return replaced(text, "held.count += 1", "held.count  +=  1")
+
+
+def test_parentheses_around_what_a_pattern_captures_are_a_change(workspace: Workspace) -> None:
+    workspace.pipeline(stage("replace"))
+    ended = bump(workspace, {"a.py": replaced(BASE, "z = y * 2", "z = (y) * 2")})
+    assert (ended.code, verdicts(ended)) == (4, {"replace": ["adapted"]}), parts(ended)
 
 
 CHANGED = BASE.replace("import os\n", "import os\n\nDEBUG = False\n")
@@ -309,6 +322,19 @@ def test_a_constant_that_moved_to_another_module_is_found(workspace: Workspace) 
     assert parts(ended)[0]["verdict"] == "moved", parts(ended)
     assert parts(ended)[0]["found"] == "pkg/limits.py"
     assert "file: pkg/limits.py" in parts(ended)[0]["yaml"]
+
+
+def test_of_two_edits_in_one_place_only_the_one_that_moved_gets_another(workspace: Workspace) -> None:
+    head, _, first = stage("assign", "both").partition("    edits:\n")
+    second = "{op: replace, file: pkg/a.py, match: import os, with: import os as os}"
+    check = '      - {check: assignment_equals, file: pkg/a.py, name: LIMIT, value: "8"}\n'
+    workspace.pipeline(f"{head}    edits:\n{first}      - {second}\n    post:\n{check}")
+    moved = {"a.py": BASE.replace("LIMIT = 4", "from pkg.limits import LIMIT"), "limits.py": "LIMIT = 4\n"}
+    ended = bump(workspace, moved)
+    assert verdicts(ended) == {"both": ["moved", "adapted"]}, parts(ended)
+    # Where its check went, nobody can tell: the edits of its file are in two places now.
+    assert "pkg/limits.py" in parts(ended)[0]["yaml"]
+    assert parts(ended)[1]["yaml"] == ""
 
 
 # --- deployed files and wheels
@@ -557,7 +583,7 @@ def source(names: list[str], bodies: list[list[str]]) -> str:
     )
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(module=modules(), how=st.sampled_from(["renamed", "moved", "both", "twice", "two files", "gone", "same"]))
 def test_what_was_done_to_a_definition_gives_its_verdict(
     workspace: Workspace, module: tuple[list[str], list[list[str]]], how: str
@@ -597,7 +623,6 @@ _text = st.text(
 )
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["op", "file", "within", "match", "code"]), _text | st.integers(0, 9), min_size=1)
 )

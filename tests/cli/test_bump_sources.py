@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import subprocess
-import tarfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,13 +40,8 @@ STAGE = replaced(LIMIT_STAGE, "name: LIMIT, value", 'name: LIMIT, from: "4", val
 
 
 def packed(version: str, code: str) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as tar:
-        for name, text in (("pkg/__init__.py", ""), ("pkg/a.py", code), ("setup.py", "raise SystemExit(1)\n")):
-            member = tarfile.TarInfo(f"pkg-{version}/{name}")
-            member.size = len(text)
-            tar.addfile(member, io.BytesIO(text.encode()))
-    return out.getvalue()
+    files = {"pkg/__init__.py": "", "pkg/a.py": code, "setup.py": "raise SystemExit(1)\n"}
+    return layer({f"pkg-{version}/{name}": text.encode() for name, text in files.items()}, "w:gz")
 
 
 @pytest.fixture

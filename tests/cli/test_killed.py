@@ -31,6 +31,7 @@ def test_whenever_a_run_is_killed_what_lies_there_is_old_or_new(folder: Path, jo
     found = kills.killed(folder, job, 8, random.Random(job.name))  # noqa: S311 - moments, not secrets
     assert found["old"] + found["new"] == 8
     assert found["mix"] == 0
+    assert found["killed"] > 0
     assert found["left over"] == 0, "the next run has swept up"
 
 
@@ -41,6 +42,8 @@ def test_two_runs_at_once_leave_what_one_of_them_makes(folder: Path, first: Job,
     assert set(found) <= ends | {f"{job.name}: one of the two" for job in (first, second)}
     if first is second is LOCK:
         assert found["lock ended with 0"] == 6, "one waits for the other"
+    if first is second is RENDER:
+        assert found["render ended with 0"] >= 3, "one of each pair gets its way"
 
 
 @JOBS

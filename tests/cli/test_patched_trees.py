@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.origin.images import layer
 from tests.workspaces import CODE, TARGET, Ended, Workspace, faults, replaced, run_cli
 
 if TYPE_CHECKING:
@@ -62,15 +61,10 @@ def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     made.write(
         "target.yaml", replaced(TARGET, "{supplied: Copy it out of the image.}", "{sdist: pkg==1.0, package: pkg}")
     )
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        for name, content in made.tree().items():
-            member = tarfile.TarInfo(f"pkg-1.0/{name}")
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
+    packed = layer({f"pkg-1.0/{name}": content for name, content in made.tree().items()}, "w:gz")
     cache = tmp_path / "cache" / "sdist"
     cache.mkdir(parents=True)
-    (cache / "pkg-1.0.tar.gz").write_bytes(packed.getvalue())
+    (cache / "pkg-1.0.tar.gz").write_bytes(packed)
     monkeypatch.setenv("ORCHESTRATOR_CACHE", str(tmp_path / "cache"))
     return made
 

@@ -198,11 +198,15 @@ def test_accepting_a_stage_leaves_what_the_lock_holds_of_others(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
-    [(("--accept", "limt"), 2), (("--to", "pkg==1"), 2), (("--accept", "limit", "--to", "other==1"), 2)],
+    [
+        (("--accept", "limt"), "E211"),
+        (("--to", "pkg==1"), "E211"),
+        (("--accept", "limit", "--to", "other==1"), "E135"),
+    ],
 )
-def test_what_cannot_be_accepted_is_a_diagnostic(tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
-    workspace = Workspace.at(tmp_path)
-    assert workspace.run("lock", *arguments).code == code
+def test_what_cannot_be_accepted_is_a_diagnostic(tmp_path: Path, arguments: tuple[str, ...], code: str) -> None:
+    ended = Workspace.at(tmp_path).run("lock", "--json", *arguments)
+    assert (ended.code, [fault.split()[0] for fault in faults(ended)]) == (2, [code])
 
 
 def test_a_stage_that_does_not_apply_is_not_accepted(tmp_path: Path) -> None:

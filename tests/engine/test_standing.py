@@ -125,7 +125,7 @@ def test_exactly_the_stages_that_are_in_are_said_to_be(
 LINES = CODE.splitlines(keepends=True)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_becomes_of_a_file_each_stage_has_a_state(plan: Plan, made: Run, data: st.DataObject) -> None:
     lines = made.tree["pkg/a.py"].decode().splitlines(keepends=True) + LINES

@@ -144,7 +144,7 @@ INSIDES = [
     "{{ ''.format.__self__ }}",
     "{% set f = '{0.__class__}'.format %}{{ f('') }}",
     "{{ '{0.__class__}' | attr('format') }}{{ ('{0.__class__}' | attr('format'))('') }}",
-    "{{ ['{0.__class__}'] | map('format', '') | list }}{{ ''.__class__ }}",
+    "{{ ['{0.__class__}'] | map('format', '') | list }}",
     "{{ params.update({'x': 2}) }}",
     "{{ items.append(3) }}",
     "{{ items.sort() }}",

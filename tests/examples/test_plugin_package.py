@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sysconfig
 import venv
@@ -37,10 +38,14 @@ def orchestrator(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ende
     python = folder / "bin" / "python"
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "outer.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    # What builds a package writes into its folder, and the repository's is not to be written to.
+    package = tmp_path_factory.mktemp("package") / PACKAGE.name
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
     done = subprocess.run(
-        [python, "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", PACKAGE],
+        [python, "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", package],
         capture_output=True,
         text=True,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -53,6 +58,7 @@ def orchestrator(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ende
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
+            timeout=300,
             check=False,
         )
         return Ended(child.returncode, child.stdout, child.stderr)

@@ -48,7 +48,6 @@ class Round:
         @seeded(self.seed)
         @settings(
             max_examples=CASES,
-            deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),
             phases=[Phase.generate, Phase.shrink],

@@ -36,7 +36,7 @@ ROOTS = {"pkg": ["/opt/lib64/pkg", "/opt/lib/pkg"]}
 def test_what_is_nearly_valid_is_read_or_refused(name: str) -> None:
     target = targets.TARGETS[name]
 
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
     @given(target.inputs)
     def one(value: object) -> None:
         with bounded():

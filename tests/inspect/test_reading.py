@@ -274,7 +274,7 @@ TEXTS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(dockerfile=TEXTS, shell=TEXTS, python=TEXTS, ignore=TEXTS)
 def test_no_text_takes_the_inspection_down(dockerfile: str, shell: str, python: str, ignore: str) -> None:
     start = f"{PINNED}WORKDIR /w\nCOPY . /w\nRUN bash run.sh; . ./run.sh\nRUN python3 run.py a\n"
@@ -285,7 +285,7 @@ def test_no_text_takes_the_inspection_down(dockerfile: str, shell: str, python: 
     read_ignore("x", ignore).ignoring(shell)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(text=TEXTS)
 def test_every_byte_of_a_shell_text_has_its_place(text: str) -> None:
     chunk = Chunk("x.sh", text.replace("\x00", ""))

@@ -166,7 +166,7 @@ STEPS = decode.steps(
 
 
 @pytest.mark.usefixtures("library")
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(step=STEPS)
 def test_any_shape_gives_the_dense_answer(step: Step) -> None:
     assert_close(run(step), decode.expected(step))

@@ -169,7 +169,7 @@ STEPS = decode.steps(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(step=STEPS)
 def test_any_shape_gives_the_dense_answer(run: Decode, step: Step) -> None:
     assert_close(run(step), decode.expected(step))

@@ -256,7 +256,7 @@ def prefills(draw: st.DrawFn) -> Prefill:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(step=prefills(), scores=st.sampled_from([1 << 10, 1 << 16, 1 << 23]))
 def test_any_shape_gives_the_dense_answer(step: Prefill, scores: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

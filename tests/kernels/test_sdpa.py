@@ -31,7 +31,7 @@ def expected(parts: Sequence[torch.Tensor], lengths: Sequence[int], **options: A
     return torch.cat([attention(*(part[span] for part in parts), **options) for span in spans])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     lengths=st.lists(st.integers(0, 24), min_size=1, max_size=4),
     kv_heads=st.sampled_from([1, 2, 3]),

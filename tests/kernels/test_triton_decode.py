@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels import muh_dispatch
@@ -35,7 +35,6 @@ def split_count(programs: int, tiles: int, config: muh_dispatch.DecodeConfig, sm
 configs = st.sampled_from(list(muh_dispatch.DECODE.values()))
 
 
-@settings(deadline=None)  # the first example imports Triton
 @given(programs=st.integers(1, 5000), tiles=st.integers(1, 5000), config=configs, sms=st.sampled_from([16, 132]))
 def test_splits_are_at_least_one_and_no_more_than_tiles(
     programs: int, tiles: int, config: muh_dispatch.DecodeConfig, sms: int
@@ -45,7 +44,6 @@ def test_splits_are_at_least_one_and_no_more_than_tiles(
     assert -(-tiles // splits) * config.block_n <= config.max_tokens + config.block_n
 
 
-@settings(deadline=None)  # the first example imports Triton
 @given(tiles=st.integers(1, 5000), config=configs, sms=st.sampled_from([16, 132]))
 def test_one_sequence_uses_the_whole_device_where_it_has_the_tiles(
     tiles: int, config: muh_dispatch.DecodeConfig, sms: int
@@ -53,7 +51,6 @@ def test_one_sequence_uses_the_whole_device_where_it_has_the_tiles(
     assert split_count(1, tiles, config, sms) >= min(tiles, sms) / 2
 
 
-@settings(deadline=None)  # the first example imports Triton
 @given(programs=st.integers(1, 200), tiles=st.integers(1, 5000), config=configs)
 def test_a_captured_maximum_starts_a_bounded_number_of_programs(
     programs: int, tiles: int, config: muh_dispatch.DecodeConfig

@@ -30,10 +30,9 @@ COMPILERS = ["g++", *(name for name in ("clang++", NVCC) if name and shutil.whic
 def rendered(target: str, figures: dict[str, object] | None = None) -> str:
     """Return the header of values of a target; `figures` replace its device's, None takes one away."""
     from orchestrator.engine.templates import compile_jinja, render_template  # noqa: PLC0415 - not there on every machine
-    from orchestrator.spec.target import load_target  # noqa: PLC0415 - the same
+    from tests.device import targets  # noqa: PLC0415 - the same
 
-    file = f"targets/{target}.yaml"
-    facts = load_target(file, (ROOT / file).read_bytes(), lambda name: (ROOT / name).read_bytes())
+    facts = targets.target(target)
     device = {key.removeprefix("device."): value for key, value in facts.values().items() if key.startswith("device.")}
     device = {key: value for key, value in {**device, **(figures or {})}.items() if value is not None}
     name = "templates/muh/hardware.cuh.j2"

@@ -11,7 +11,7 @@ import pytest
 
 from kernels import muh_dispatch
 from orchestrator.device.memory_bound import scale_mem_bound
-from orchestrator.spec.target import Target, load_target
+from tests.device.targets import target as facts
 from tests.muh import headers
 
 HERE = Path(__file__).parent
@@ -25,11 +25,6 @@ FIELDS = {
     "bytes_in_flight_per_sm": "bytes_in_flight_per_sm",
 }
 """Field of the header → figure of the target, in the header's order."""
-
-
-def facts(target: str) -> Target:
-    file = f"targets/{target}.yaml"
-    return load_target(file, (headers.ROOT / file).read_bytes(), lambda name: (headers.ROOT / name).read_bytes())
 
 
 def printed(
@@ -69,7 +64,9 @@ def test_the_named_policies_are_those_of_the_python_table_figure_by_figure(tmp_p
 
 @pytest.mark.parametrize("target", ["bi100", "h200"])
 def test_the_selector_chooses_for_every_accumulator_what_the_python_table_would(target: str, tmp_path: Path) -> None:
-    for size, *figures in of(printed(tmp_path, target), "selected"):
+    found = of(printed(tmp_path, target), "selected")
+    assert [size for size, *_ in found] == ["1", "2", "4", "8", "16"]
+    for size, *figures in found:
         row = muh_dispatch.bytes_bound_reduction(target, int(size))
         assert list(map(int, figures)) == [row.threads, row.items, row.vector]
 
@@ -88,7 +85,9 @@ def test_a_transform_keeps_the_target_s_bytes_in_flight_where_its_bounds_allow(t
     found = printed(tmp_path, "bi100")
     [[threads, in_flight, limit]] = [list(map(int, words)) for words in of(found, "transform")]
     assert in_flight == facts("bi100").values()["device.bytes_in_flight_per_sm"]
-    for loaded, blocks, items in (tuple(map(int, words)) for words in of(found, "items")):
+    rows = [tuple(map(int, words)) for words in of(found, "items")]
+    assert len(rows) == 65 * 4
+    for loaded, blocks, items in rows:
         if loaded:
             least = -(-in_flight // (blocks * threads * loaded))
             assert items == max(1, min(least, 32, limit // (threads * loaded)))

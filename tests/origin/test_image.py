@@ -322,7 +322,7 @@ MEMBERS = st.dictionaries(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(MEMBERS, min_size=1, max_size=4))
 def test_any_layers_give_a_tree_or_a_diagnostic(layers: list[dict[str, Member]]) -> None:
     found = outcome(layer(oci([layer(members) for members in layers])))
@@ -332,7 +332,7 @@ def test_any_layers_give_a_tree_or_a_diagnostic(layers: list[dict[str, Member]])
         assert found == {"E304"}
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_any_damage_gives_a_tree_or_a_diagnostic(data: st.DataObject) -> None:
     whole = data.draw(st.sampled_from([layer(oci([layer(BASE)])), docker_save([layer(BASE)]), layer(BASE)]))

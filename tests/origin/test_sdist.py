@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gzip
 import hashlib
 import http.server
-import io
 import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
-import tarfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from orchestrator.core.diagnostics import Diagnostic, Rejected, Severity
 from orchestrator.origin.archive import read_package
 from orchestrator.origin.pip_settings import PYPI, index_settings
 from orchestrator.origin.sdist import cache_folder, fetch_sdist
+from tests.origin.images import layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,13 +32,9 @@ QUIET = {"PIP_CONFIG_FILE": os.devnull, "PIP_TIMEOUT": "5"}
 
 
 def sdist(content: bytes = b"VALUE = 1\n") -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        for name, data in (("demo-1.0/demo/__init__.py", content), ("demo-1.0/setup.py", b"raise SystemExit(1)\n")):
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    return packed.getvalue()
+    """Return a packed source distribution; its digest names tests, so every process that makes it makes the same."""
+    files = {"demo-1.0/demo/__init__.py": content, "demo-1.0/setup.py": b"raise SystemExit(1)\n"}
+    return gzip.compress(layer(files), mtime=0)
 
 
 GOOD, OTHER = sdist(), sdist(b"VALUE = 2\n")

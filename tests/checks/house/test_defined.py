@@ -114,7 +114,7 @@ STANDARD = Path(next(p for p in sys.path if (Path(p) / "os.py").is_file()))
 FILES = sorted(p for p in STANDARD.glob("[a-z]*/*.py") if not {"test", "tests", "site-packages"} & set(p.parts))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(FILES))
 def test_real_files_have_no_unbound_names_and_no_rule_raises(path: Path) -> None:
     name = f"{path.parent.name}/{path.name}"
@@ -125,7 +125,7 @@ def test_real_files_have_no_unbound_names_and_no_rule_raises(path: Path) -> None
     assert [d for d in found if d.code in {"E501", "E503", "E504"}] == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(FILES), st.data())
 def test_no_rule_raises_on_a_damaged_file(path: Path, data: st.DataObject) -> None:
     raw = path.read_bytes()[:20_000]

@@ -12,6 +12,7 @@ from orchestrator.code.signature import read_signature
 from orchestrator.core.diagnostics import Severity
 from orchestrator.engine.plan import facts_of
 from orchestrator.spec.target import load_target
+from tests.device.targets import target
 
 if TYPE_CHECKING:
     from orchestrator.core.diagnostics import Diagnostic
@@ -148,16 +149,10 @@ vendor_modules: {v.ops: {norm: '(a, b=None)', rope: null}, v.other: [x], v.free:
 
 # --- the signatures that the vendor's target states ---
 
-TARGETS = Path(__file__).parents[3] / "targets"
-
 
 def of_the_target() -> Facts:
     """Return the facts of the vendor's image."""
-
-    def read(path: str) -> bytes:
-        return (TARGETS.parent / path).read_bytes()
-
-    return facts_of(load_target("targets/bi100.yaml", read("targets/bi100.yaml"), read), {})
+    return facts_of(target("bi100"), {})
 
 
 def test_what_the_stand_in_takes_binds_to_the_signatures_of_the_target() -> None:

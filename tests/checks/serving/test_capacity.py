@@ -198,7 +198,7 @@ VALUES = st.sampled_from(["", "0", "-1", "1", "16", "100000", "262145", "1e3", "
 OPTIONS = st.sampled_from(sorted(set(re.findall(r"'--([a-z-]+)'", str(TREE[ARGUMENTS])))))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(st.lists(st.tuples(OPTIONS, VALUES), max_size=6), st.booleans())
 def test_whatever_the_options_are_the_answer_is_a_verdict(
     serve: Serve,
