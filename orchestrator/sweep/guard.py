@@ -72,7 +72,9 @@ class Guard:
             stdin=subprocess.DEVNULL,
             stdout=writes,
             stderr=writes,
-            start_new_session=True,
+            # Its own group, in the sweep's session: Linux shares processors out among sessions first (autogroup), and a
+            # client of another session that waits for one would call the server slow.
+            process_group=0,
             preexec_fn=lambda: _die_with(guard),  # noqa: PLW1509 - this process has one thread
         )
         os.close(writes)

@@ -94,6 +94,8 @@ class Answer:
     prompt: int
     output: int
     cached: int | None
+    events: int
+    """How many events of the stream brought tokens."""
 
     @property
     def first_token_s(self) -> float:
@@ -102,8 +104,8 @@ class Answer:
 
     @property
     def per_token_s(self) -> float | None:
-        """Mean time of each token after the first; None where there is none."""
-        return (self.last - self.first) / (self.output - 1) if self.output > 1 else None
+        """Mean time of each token after the first; None where there is none, or where all came at once."""
+        return (self.last - self.first) / (self.output - 1) if self.output > 1 and self.events > 1 else None
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Server:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,  # an interrupt from the keyboard comes to the sweep alone
+            process_group=0,  # an interrupt from the keyboard comes to the sweep alone
         )
         server = cls(guarding, log, grace_s)
         order = {

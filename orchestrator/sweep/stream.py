@@ -67,7 +67,7 @@ class Reading:
             raise Failed(Kind.CUT_SHORT, "a stream ended without a token")
         details = self.usage.get("prompt_tokens_details")
         cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
-        return Answer(self.sent, self.first, self.last, ended, prompt, output, cached)
+        return Answer(self.sent, self.first, self.last, ended, prompt, output, cached, self.events)
 
 
 def shown(text: str) -> str:

@@ -30,7 +30,8 @@ CACHED = st.none() | st.integers(0, 500)
 @st.composite
 def answers(draw: st.DrawFn) -> Answer:
     sent, first, last, ended = sorted(draw(st.tuples(TIMES, TIMES, TIMES, TIMES)))
-    return Answer(sent, first, last, ended, draw(st.integers(1, 9999)), draw(st.integers(1, 999)), draw(CACHED))
+    prompt, output, events = (draw(st.integers(1, most)) for most in (9999, 999, 999))
+    return Answer(sent, first, last, ended, prompt, output, draw(CACHED), events)
 
 
 @given(st.lists(answers(), min_size=1, max_size=8))

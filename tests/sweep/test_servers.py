@@ -172,6 +172,18 @@ def test_the_server_gets_the_environment_of_the_run_configuration_over_ours(tmp_
     assert "the environment says configured" in (tmp_path / LOG).read_text()
 
 
+def test_a_server_has_a_group_of_its_own_in_the_session_of_the_sweep(tmp_path: Path) -> None:
+    said = "import os; print(os.getpgrp() == os.getpid(), os.getsid(0))"
+
+    async def shown() -> str:
+        started = await Server.start([sys.executable, "-c", said], {}, tmp_path, tmp_path / LOG, 1)
+        assert await started.exited == 0
+        await started.stop()
+        return (tmp_path / LOG).read_text()
+
+    assert asyncio.run(shown()).split() == ["True", str(os.getsid(0))]
+
+
 def test_a_server_hears_the_signals_that_its_guard_does_not_heed(tmp_path: Path) -> None:
     async def ignored() -> int:
         started = await Server.start(["grep", "SigIgn", "/proc/self/status"], {}, tmp_path, tmp_path / LOG, 1)
