@@ -324,6 +324,36 @@ def test_a_constant_that_moved_to_another_module_is_found(workspace: Workspace) 
     assert "file: pkg/limits.py" in parts(ended)[0]["yaml"]
 
 
+@pytest.mark.parametrize(
+    ("op", "then", "copy"),
+    [
+        ("assign", ("LIMIT = 4", "LIMIT = 5"), "LIMIT = 4\n"),
+        (
+            "replace",
+            ("z = y * 2 + len(os.sep)", "z = y * 2 - len(os.sep)"),
+            "import os\n\ndef rest(y):\n    z = y * 2 + len(os.sep)\n    return z\n",
+        ),
+        ("delete", ("x.drop(part)", "x.drop(part, 0)"), "def swept(x, part):\n    x.drop(part)\n"),
+        ("insert", ("held.count += 1", "held.count += 2"), "def noted(held):\n    held.count += 1\n"),
+    ],
+)
+def test_a_copy_of_the_old_code_is_no_place_that_it_moved_to(
+    workspace: Workspace, op: str, then: tuple[str, str], copy: str
+) -> None:
+    workspace.pipeline(replaced(stage(op), "after:", "before:") if op == "insert" else stage(op))
+    (changed,) = parts(bump(workspace, {"a.py": replaced(BASE, *then), "copy.py": copy}))
+    assert (changed["verdict"], changed["yaml"], len(changed["near"])) == ("gone", "", 1)
+    (without,) = parts(bump(workspace, {"a.py": replaced(BASE, then[0], "os.getcwd()"), "copy.py": copy}))
+    assert (without["verdict"], without["found"][:11]) == ("moved", "pkg/copy.py")
+
+
+def test_a_constant_that_is_taken_from_its_new_place_has_moved(workspace: Workspace) -> None:
+    workspace.pipeline(stage("assign"))
+    files = {"a.py": BASE.replace("LIMIT = 4", "LIMIT = limits.LIMIT"), "limits.py": "LIMIT = 4\n"}
+    (part,) = parts(bump(workspace, files))
+    assert (part["verdict"], part["found"]) == ("moved", "pkg/limits.py")
+
+
 def test_of_two_edits_in_one_place_only_the_one_that_moved_gets_another(workspace: Workspace) -> None:
     head, _, first = stage("assign", "both").partition("    edits:\n")
     second = "{op: replace, file: pkg/a.py, match: import os, with: import os as os}"
@@ -532,7 +562,9 @@ def test_markdown_is_a_table_and_what_to_look_at(workspace: Workspace) -> None:
         (("--to", "pkg @ https://example.org/x.tar.gz"), 2, "E135"),
         (("--which", "x"), 2, "E135"),
         (("--tree", "pkg=nowhere"), 3, "E304"),
-        (("--tree", "nothing=."), 3, "E131"),
+        (("--tree", "nothing=."), 2, "E131"),
+        (("--tree", "nowhere"), 2, "E131"),
+        (("--tree", "pkg=nowhere", "--tree", "pgk=nowhere"), 2, "did you mean 'pkg'?"),
         (("--image", "nowhere.tar"), 3, "E304"),
         (("--to", "pkg==1", "--offline"), 3, "E301"),
         (("--to", "pkg>=1", "--offline"), 3, "E301"),

@@ -17,6 +17,7 @@ from orchestrator.code.scopes import MODULE, Definition, definitions_in, enclosi
 from orchestrator.code.sites import Pending
 from orchestrator.core.diagnostics import Diagnostic, Rejected
 from orchestrator.engine.bump.index import python_files
+from orchestrator.engine.bump.stays import stays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -76,7 +77,8 @@ def search(scoped: ScopedEdit, fault: Diagnostic, ground: Ground) -> Search:
         return ground.index.once(ground.new, (scoped.file, scoped.within), lambda: _definition(scoped, ground))
     found = _matching(scoped, ground)
     if found:
-        return _one_of(found)
+        was, here = _scope(scoped, ground.old, ground), _scope(scoped, ground.new, ground)
+        return Search(near=tuple(found[:3])) if was and here and stays(scoped.edit, was, here) else _one_of(found)
     return _module(scoped, ground) if fault.code == "E401" else Search()
 
 
@@ -86,7 +88,7 @@ def search(scoped: ScopedEdit, fault: Diagnostic, ground: Ground) -> Search:
 def _definition(scoped: ScopedEdit, ground: Ground) -> Search:
     """Search a definition: by its qualified name, by its last name, then by its body alone."""
     within = scoped.within or ""
-    old = _old(scoped, ground)
+    old = _scope(scoped, ground.old, ground)
     body = _body(*old) if old else None
     last = within.rpartition(".")[2]
     every = list(_named_like(last, scoped.file, ground))
@@ -107,8 +109,8 @@ def _definition(scoped: ScopedEdit, ground: Ground) -> Search:
     return Search(near=tuple(near[:3]), several=len(exact) > 1)
 
 
-def _old(scoped: ScopedEdit, ground: Ground) -> tuple[ScopeNode, Source] | None:
-    raw = ground.old.get(scoped.file) if ground.old is not None else None
+def _scope(scoped: ScopedEdit, tree: Tree | None, ground: Ground) -> tuple[ScopeNode, Source] | None:
+    raw = tree.get(scoped.file) if tree is not None else None
     if raw is None:
         return None
     source = ground.sources.get(scoped.file, raw)
