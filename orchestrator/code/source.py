@@ -50,7 +50,8 @@ def parse_python(text: str, name: str = "<code>", version: tuple[int, int] | Non
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an invalid escape in the vendor's file is the vendor's business
-            return ast.parse(text, name, feature_version=version)
+            # Never under its own name: for the column of an error Python would read the file of that name on disk.
+            return ast.parse(text, feature_version=version)
     except SyntaxError as error:
         place = Place(name, error.lineno or 0, max(1, error.offset or 1)) if error.lineno else Place(name)
         shown = f" for Python {version[0]}.{version[1]}" if version else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,10 @@ from hypothesis import strategies as st
 
 from orchestrator.code.indent import string_lines, with_unit
 from orchestrator.code.source import Source, Span, Splice
-from orchestrator.core.diagnostics import Rejected
+from orchestrator.core.diagnostics import Place, Rejected
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TEXT = st.text(st.sampled_from("aä€😀 \t#\r\n\f"), max_size=40)
 ENCODED = [("utf-8", ""), ("utf-8-sig", "\ufeff"), ("latin-1", "# coding: latin-1\n"), ("cp1252", "# coding: cp1252\n")]
@@ -115,3 +119,13 @@ def test_blocks_take_another_unit(text: str, unit: str, expected: str) -> None:
 )
 def test_the_unit_of_a_file_is_that_of_its_first_block(text: str, unit: str) -> None:
     assert Source("a.py", text.encode()).indent_unit == unit
+
+
+def test_the_place_of_an_error_comes_from_the_source_and_no_file_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.py").write_bytes("é = é\n".encode() * 3)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Rejected) as rejected:
+        _ = Source("a.py", b"\xef\xbb\xbfdef f(:\n    pass\n").tree
+    assert rejected.value.diagnostics[0].place == Place("a.py", 1, 7)
