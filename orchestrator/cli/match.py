@@ -74,7 +74,7 @@ def command(
 
 
 def _look(
-    request: Request, file: str, within: str | None, texts: Mapping[str, str], *, replacing: bool, as_json: bool
+    request: Request, file: str, within: str | None, texts: dict[str, str], *, replacing: bool, as_json: bool
 ) -> ExitCode:
     from orchestrator.cli.output import console, print_diagnostics, print_records
     from orchestrator.cli.steps import Stopped
@@ -83,7 +83,7 @@ def _look(
     values = _values(request, "".join(texts.values()))
     pattern = _pattern(texts[PATTERN], values)
     template = _template(texts[WITH], values, pattern) if replacing else None
-    source = _source(request, file)
+    source = _source(request, file, texts)
     try:
         sites = look(pattern, source, within)
     except Rejected as error:
@@ -177,8 +177,8 @@ def _placed(found: Diagnostic, text: str, name: str) -> Diagnostic:
     return found.at(Place(name, line, at - text.rfind("\n", 0, at), len(spoken.group())))
 
 
-def _source(request: Request, file: str) -> Source:
-    """Return the file to look at; stop (usage) where it is none that can be."""
+def _source(request: Request, file: str, texts: dict[str, str]) -> Source:
+    """Return the file to look at, its text put to `texts`; stop (usage) where it is none that can be."""
     from orchestrator.cli.steps import Stopped
     from orchestrator.code.source import Source
 
@@ -189,6 +189,7 @@ def _source(request: Request, file: str) -> Source:
     if b"\0" in raw:
         raise _cannot(f"{name} is binary, not Python")
     source = Source(name, raw)
+    texts[name] = raw.decode("utf-8-sig", errors="replace")
     try:
         _ = source.tree
     except Rejected as error:
@@ -253,7 +254,7 @@ def _tried(
 
 def _lines(known: Mapping[str, str]) -> Callable[[str, int], str | None]:
     def line(file: str, number: int) -> str | None:
-        lines = known.get(file, "").split("\n")
+        lines = known[file].splitlines() if file in known else []
         return lines[number - 1] if 0 < number <= len(lines) else None
 
     return line

@@ -63,6 +63,11 @@ def code_text(text: str, known: Mapping[str, Any]) -> CodeText:
     return CodeText(replaced, frozenset(holes), tuple(values.items()))
 
 
+def without_references(text: str) -> str:
+    """Return the text without its references: a `$` that is left is none."""
+    return _REFERENCE.sub("", text)
+
+
 def column_in(text: str, line: int, column: int) -> int:
     """Return where a column of the code made from `text` is in `text` itself, both from 1: a hole is longer there."""
     lines = text.split("\n")

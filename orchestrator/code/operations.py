@@ -6,9 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from orchestrator.code.holes import shown
 from orchestrator.code.layout import above_line, below_line, is_elif, starts_line
-from orchestrator.code.patterns import Match, Matcher, find_matches, same_code
+from orchestrator.code.patterns import Match, Matcher, find_matches, same_code, written
 from orchestrator.code.proof import Replacements, proved
 from orchestrator.code.sites import (
     Change,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 def assign(edit: Assign, source: Source, scope: ScopeNode) -> Pending | Present:
     """Return the state of an assignment: exactly one that has the old value, or one that has the new."""
-    name = shown(edit.target.code.text)
+    name = written(edit.target.code)
     every = [
         (s, v) for s, v in _assignments(scope) if any(Matcher().same(edit.target.nodes[0], t) for t in _targets(s))
     ]
@@ -90,7 +89,7 @@ def _assignment_gone(source: Source, name: str, every: Sequence[tuple[ast.stmt, 
     if not every:
         return Diagnostic("E403", f"nothing is assigned to `{name}` here", help="Check `within:` and the name.")
     found = tuple(f"{source.place(s)}   {first_line_of(source, s)}" for s, _ in every)
-    old = shown(edit.old.code.text) if edit.old else shown(edit.value.code.text)
+    old = written(edit.old.code if edit.old else edit.value.code)
     message = f"`{name}` is not assigned `{old}` here"
     return Diagnostic("E403", message, notes=("found:", *found), help="Look whether the new base means the same.")
 

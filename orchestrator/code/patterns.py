@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.code.holes import PLACEHOLDER, CodeText, code_text, column_in, hole, many
+from orchestrator.code.holes import PLACEHOLDER, CodeText, code_text, column_in, hole, many, shown, without_references
 from orchestrator.code.nodes import KINDS, fields_among, parts_of
 from orchestrator.code.source import Source, Span, parse_python
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
@@ -94,6 +94,8 @@ def compile_pattern(text: str, known: Mapping[str, Any], name: str = "") -> Patt
 def not_python(found: Diagnostic, text: str, name: str = "") -> Diagnostic:
     """Return the diagnostic for code in YAML that does not parse; with a `name`, with its place in `text`."""
     help_ = "Write whole statements or one expression; a hole stands where a name, expression or statement may stand."
+    if "$" in without_references(text):
+        help_ = "A hole is written `${name}` and a value `${params.x}`, with both braces; `$${` is a plain `${`."
     line, column = (found.place.line, found.place.column) if found.place else (0, 0)
     column = column_in(text, line, column) if line else column
     if name:
@@ -144,6 +146,12 @@ def value_code(value: Any) -> str:  # noqa: ANN401 - any plain value
             return f"{{{', '.join(f'{value_code(k)}: {value_code(v)}' for k, v in value.items())}}}"
         case _:
             return repr(value)
+
+
+def written(code: CodeText) -> str:
+    """Return code for people: the holes as they were written, each value in its place."""
+    values = {name: value_code(value) for name, value in code.values}
+    return shown(PLACEHOLDER.sub(lambda found: values.get(found.group(), found.group()), code.text))
 
 
 def _identifier(node: ast.AST) -> str:

@@ -8,8 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orchestrator.code.holes import shown
-from orchestrator.code.patterns import find_matches
+from orchestrator.code.patterns import find_matches, written
 from orchestrator.core.diagnostics import Diagnostic, Place, Rejected
 
 if TYPE_CHECKING:
@@ -72,9 +71,9 @@ def too_many(source: Source, nodes: Sequence[ast.AST], count: int, advice: str) 
 
 def gone(pattern: Pattern, source: Source, scope: ScopeNode) -> Diagnostic:
     """Return "the pattern is gone" with the nearest code of the same kind, if any is at least half alike."""
-    text = shown(pattern.code.text)
+    first, *more = written(pattern.code).strip().splitlines()
     elsewhere = find_matches(pattern, source.tree) if scope is not source.tree else []
-    message = f"pattern not found in {source.path}: {text.splitlines()[0].strip()}"
+    message = f"pattern not found in {source.path}: {first.strip()}{' …' if more else ''}"
     if elsewhere:
         places = tuple(f"{source.place(m.first)}   {first_line_of(source, m.first)}" for m in elsewhere[:3])
         return Diagnostic(
@@ -98,7 +97,7 @@ def _nearest(pattern: Pattern, source: Source, scope: ScopeNode) -> ast.AST | No
 
     Likeness is that of `difflib` over the words of both, so that neither layout nor comments count for much.
     """
-    wanted = _words(_HOLES.sub("", shown(pattern.code.text)))
+    wanted = _words(_HOLES.sub("", written(pattern.code)))
     kind = ast.stmt if not pattern.is_expression else ast.expr
     matcher = difflib.SequenceMatcher(None, autojunk=False)
     matcher.set_seq2(wanted)

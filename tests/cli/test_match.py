@@ -145,7 +145,22 @@ def test_the_mark_stands_under_the_fault_in_the_pattern(folder: Path) -> None:
     assert "   1 | x = ${a} if ${b} els ${c}\n     |     ^" in ended.err
 
 
+@pytest.mark.parametrize("pattern", ["x = $a", "x = ${a", "f($x)", "$", "${a} = $b"])
+def test_a_hole_that_is_none_is_told_how_holes_are_written(folder: Path, pattern: str) -> None:
+    (record,) = run_cli("match", pattern, "a.py", "--json", cwd=folder).records()
+    assert record["code"] == "E206"
+    assert "A hole is written `${name}`" in record["help"]
+
+
 # --- files of every kind ---
+
+
+@pytest.mark.parametrize("lead", [b"", b"\xef\xbb\xbf", b"# \xc3\xa9\r\n\r\n"])
+def test_code_that_does_not_parse_is_shown(folder: Path, lead: bytes) -> None:
+    (folder / "broken.py").write_bytes(lead + b"def f(:\n    pass\n")
+    ended = run_cli("match", "x", "broken.py", cwd=folder)
+    line = lead.count(b"\n") + 1
+    assert f"broken.py:{line}:7\n   {line} | def f(:\n     |       ^\n" in ended.err
 
 
 def test_files_that_are_no_python_are_refused(folder: Path) -> None:
@@ -208,6 +223,18 @@ def test_values_of_the_pipeline_can_stand_in_a_pattern_and_its_stages_may_be_wro
     ended = workspace.run("match", "LIMIT = ${params.limt}", "pkg/a.py", "--json", *tree)
     assert ended.code == ExitCode.INVALID
     assert faults(ended) == ["E204 PATTERN:1:9 `${params.limt}` is not known | did you mean 'params.limit'?"]
+
+
+def test_a_pattern_that_is_not_found_is_shown_with_its_values_and_that_it_goes_on(workspace: Workspace) -> None:
+    tree = ("--tree", f"pkg={workspace.package}", "--json")
+    (fault,) = faults(workspace.run("match", "LIMIT = ${params.limit} + ${x}", "pkg/a.py", *tree))
+    assert "pattern not found in pkg/a.py: LIMIT = 8 + ${x} |" in fault
+    (fault,) = faults(workspace.run("match", "\nLIMIT = ${params.word}\ny = 1\n", "pkg/a.py", *tree))
+    assert "pattern not found in pkg/a.py: LIMIT = 'text' … |" in fault
+    edit = '{op: assign, file: pkg/a.py, name: LIMIT, from: "${params.limit}", value: "9"}'
+    workspace.pipeline(f"  - {{id: a, kind: codemod, summary: Set it., edits: [{edit}]}}\n")
+    (fault,) = faults(workspace.run("plan", *tree))
+    assert "`LIMIT` is not assigned `8` here" in fault
 
 
 def test_another_target_s_tree_can_be_meant(workspace: Workspace) -> None:
