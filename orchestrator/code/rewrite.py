@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.code.edits import Assign, Delete, Edit, Import, Insert, Replace, Transform
 from orchestrator.code.operations import assign, delete, import_, insert, replace
-from orchestrator.code.patterns import find_matches, same_code
+from orchestrator.code.patterns import find_matches, same_code, written
 from orchestrator.code.proof import Replacements, proved
 from orchestrator.code.scopes import ScopeNode, definitions_in, named
 from orchestrator.code.sites import Change, Pending, Present, Site, first_line_of, site_notes
@@ -193,4 +193,8 @@ def _closed(edit: Edit, result: Source, within: str | None) -> None:
         message = f"the edit does not recognise its own result: {error.diagnostics[0].message}"
         raise Rejected(Diagnostic("E406", message, help=help_)) from None
     if isinstance(state, Pending):
-        raise Rejected(Diagnostic("E406", "the edit would apply to its own result again", help=help_))
+        message = "the edit would apply to its own result again"
+        if isinstance(edit, Assign):
+            message = f"`{written(edit.target.code)}` is given a value that `from` still takes for the old one"
+            help_ = "Let `from` and `value` differ; where the value is to stay, switch the stage off by `enabled:`."
+        raise Rejected(Diagnostic("E406", message, help=help_))

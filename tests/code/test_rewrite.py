@@ -292,6 +292,18 @@ NOT_REPLACED = [
         "E406: the pattern matches its own result",
     ),
     refused(
+        "the value that it looks for",
+        assigning("N", "4", "4"),
+        "N = 4\n",
+        "E406: `N` is given a value that `from` still takes for the old one",
+    ),
+    refused(
+        "a value that its hole takes",
+        assigning("N", "f(2)", "f(${x})"),
+        "N = f(1)\n",
+        "E406: `N` is given a value that `from` still takes for the old one",
+    ),
+    refused(
         "its own result with a hole",
         replacing("f(${x})", "g(f(${x}))"),
         "f(1)\n",
@@ -406,7 +418,7 @@ NOT_ASSIGNED = [
         "a result that is its own old value",
         assigning("N", "h(${v})", "${v}"),
         "N = 1\n",
-        "E406: the edit would apply to its own result again",
+        "E406: `N` is given a value that `from` still takes for the old one",
     ),
 ]
 
