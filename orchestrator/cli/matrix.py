@@ -157,10 +157,12 @@ def _made(
     from orchestrator.cli.rendering import rendered
     from orchestrator.cli.workspace import workspace_findings
     from orchestrator.emit.matrix import CellResult
+    from orchestrator.engine.matrix import read_named
 
     request = replace(whole, target=cell.file, variant=cell.variant)
     run = None
     try:
+        read_named(cell.file, cell.place, read)
         plan = plan_of(request, read)
         image_templates(plan, required=locked is not None)
         around = workspace_findings(plan, request)

@@ -29,12 +29,16 @@ def command(
     Example: orchestrator validate --variant aggressive
     """
     from orchestrator.cli.output import console, lines_of, print_diagnostics, print_records
-    from orchestrator.cli.steps import image_templates, make_plan_for
+    from orchestrator.cli.steps import Stopped, image_templates, make_plan_for
     from orchestrator.cli.workspace import workspace_findings
+    from orchestrator.engine.matrix import target_faults
 
     request = Request(workspace, file, target, variant, tuple(settings or ()), command="validate")
     plan = make_plan_for(request)
     image_templates(plan, required=False)
+    faults = target_faults(request.file, plan.read(request.file), plan.read)
+    if faults:
+        raise Stopped(faults, ExitCode.INVALID)
     around = workspace_findings(plan, request)
     print_diagnostics((*plan.warnings, *around), lines_of(plan.read), as_json=as_json)
     if as_json:

@@ -30,6 +30,8 @@ class Cell:
     file: str
     target: str
     variant: str | None = None
+    place: Place | None = None
+    """Where the pipeline names the file."""
 
     @property
     def folder(self) -> str:
@@ -51,7 +53,26 @@ def cells_of(name: str, content: bytes, read: Read) -> tuple[Cell, ...]:
     faults = [*_same_targets(named), *_bad_variants(variants, document)]
     if faults:
         raise Rejected(faults)
-    return tuple(Cell(file, target, variant) for file, target, _ in named for variant in (None, *variants))
+    return tuple(Cell(file, target, variant, place) for file, target, place in named for variant in (None, *variants))
+
+
+def target_faults(name: str, content: bytes, read: Read) -> tuple[Diagnostic, ...]:
+    """Return what is wrong with the files that `target:` and `targets:` of a pipeline name."""
+    faults: list[Diagnostic] = []
+    for file, place in _targets(read_document(name, content)):
+        try:
+            load_target(file, read_named(file, place, read), read)
+        except Rejected as error:
+            faults += error.diagnostics
+    return tuple(faults)
+
+
+def read_named(file: str, place: Place | None, read: Read) -> bytes:
+    """Return a file that the pipeline names; raise `Rejected` with the place of its name where it cannot be read."""
+    try:
+        return read(file)
+    except Rejected as error:
+        raise Rejected(found.at(place) if place else found for found in error.diagnostics) from None
 
 
 def _targets(document: Document) -> Iterator[tuple[str, Place]]:

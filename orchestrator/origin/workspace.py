@@ -63,13 +63,15 @@ class WorkspaceFiles:
     def _missing(self, path: str) -> Diagnostic:
         pure = PurePosixPath(path)
         near = ""
-        for folder in (str(pure.parent), "."):
+        for folder in dict.fromkeys((str(pure.parent), ".")):
             try:
-                names = [str(PurePosixPath(folder) / p.name) for p in (self.root / folder).iterdir() if p.is_file()]
+                files = [p for p in (self.root / folder).iterdir() if p.is_file()]
             except OSError:
                 continue
+            # A hidden file, as the ones that keep two runs apart, is not what was meant.
+            names = [str(PurePosixPath(folder) / p.name) for p in files if p.name[0] != "." or pure.name[:1] == "."]
             hint = did_you_mean(path, names)
-            near = hint if hint.startswith("did you mean") else near
+            near = near or (hint if hint.startswith("did you mean") else "")
         return Diagnostic(
             "E120", f"'{path}' does not exist in the workspace", help=near or "Create it, or correct the path."
         )

@@ -164,7 +164,30 @@ def test_a_target_that_is_not_there_fails_its_own_cells_alone(workspace: Workspa
     assert {r["folder"]: r["outcome"] for r in ended.records() if r["event"] == "cell"} == {
         name: "failed" if name.startswith("crate/") else "planned" for name in CELLS
     }
-    assert ended.code != ExitCode.OK
+    assert ended.code == ExitCode.INVALID
+    (fault,) = faults(ended)
+    assert fault.startswith("E120 pipeline.yaml:4:11 'crate.yaml' does not exist in the workspace")
+
+
+@pytest.mark.parametrize(
+    ("crate", "told"),
+    [
+        (None, "E120 pipeline.yaml:4:11 'crate.yaml' does not exist"),
+        ("name: crate\n", "E111 crate.yaml:1:1 key 'version' is missing"),
+        ("version: [\n", "E103 crate.yaml"),
+    ],
+)
+def test_a_further_target_that_is_wrong_is_known_without_a_tree(
+    workspace: Workspace, crate: str | None, told: str
+) -> None:
+    assert workspace.run("validate").code == ExitCode.OK
+    if crate is None:
+        (workspace.folder / "crate.yaml").unlink()
+    else:
+        workspace.write("crate.yaml", crate)
+    ended = workspace.run("validate", "--json")
+    assert ended.code == ExitCode.INVALID
+    assert any(fault.startswith(told) for fault in faults(ended)), faults(ended)
 
 
 def test_with_locked_what_is_not_locked_fails_every_cell(workspace: Workspace) -> None:
