@@ -33,6 +33,8 @@ def accept_stages(
     from orchestrator.cli.output import console, print_records
     from orchestrator.engine.lock import Lock
 
+    if to is not None and request.trees:
+        raise Stopped.usage("E700", "--to is one base, --tree is another", "Give one of them.")
     prepared = prepare(request)
     known = [planned.id for planned in prepared.plan.stages]
     unknown = next((stage for stage in stages if stage not in known), None)

@@ -85,7 +85,7 @@ def run_app(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> ExitCode:
-    as_json = "--json" in _own(arguments)
+    as_json = _asks_records(_own(arguments))
     try:
         return ExitCode(app(arguments, standalone_mode=False, prog_name="orchestrator") or 0)
     except Stopped as stopped:
@@ -104,6 +104,11 @@ def _run(arguments: list[str]) -> ExitCode:
             return ExitCode.USAGE
         _report_bug(error, arguments)
         return ExitCode.BUG
+
+
+def _asks_records(own: list[str]) -> bool:
+    """Tell whether a command line asks for records, which errors are then as well: `--format json` is `--json`."""
+    return "--json" in own or "--format=json" in own or ("--format", "json") in itertools.pairwise(own)
 
 
 def _is_usage(error: Exception) -> bool:

@@ -111,7 +111,7 @@ def _wanted(
 ) -> list[Wanted]:
     """Return the bases that the command line asks for; stop (usage) where it asks for none."""
     from orchestrator.cli.bases import Wanted
-    from orchestrator.cli.steps import Stopped
+    from orchestrator.cli.steps import Stopped, root_and_path
     from orchestrator.cli.wanted import wanted_releases
 
     if not (to or trees or images):
@@ -119,6 +119,8 @@ def _wanted(
         raise Stopped.usage("E135", "there is no base to bump to", help_)
     if which is not None and not images:
         raise Stopped.usage("E134", "--which needs --image", "Give both.")
+    for tree in trees:
+        root_and_path(prepared.plan, tree)
     return [
         *wanted_releases(prepared, to, newest_patch=newest_patch),
         *(Wanted(tree, tree=tree) for tree in dict.fromkeys(trees)),

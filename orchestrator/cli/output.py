@@ -28,11 +28,17 @@ def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else int(os.environ.get("COLUMNS", _WIDTH))
+    width = None if stream.isatty() else _asked_width()
     plain = False if os.environ.get("NO_COLOR") else None  # stronger than FORCE_COLOR, and bold is no exception
     return Console(
         file=stream, width=width, force_terminal=plain, markup=False, highlight=False, emoji=False, soft_wrap=True
     )
+
+
+def _asked_width() -> int:
+    """Return the columns that COLUMNS asks for; text, an empty one and 0 ask for none."""
+    asked = os.environ.get("COLUMNS", "")
+    return int(asked) if asked.isascii() and asked.isdigit() and int(asked) else _WIDTH
 
 
 def print_table(table: Table) -> None:

@@ -210,13 +210,9 @@ def _supplied(plan: Plan, request: Request) -> dict[str, BaseTree]:
 
     given: dict[str, BaseTree] = {}
     for item in request.trees:
-        root, equals, where = item.partition("=")
+        root, where = root_and_path(plan, item)
         if root in given:
             raise Stopped.usage("E131", f"--tree {item}: '{root}' has a tree already", "Give each root once.")
-        if not equals or root not in plan.target.roots:
-            message = f"--tree {item}: '{root}' is not a package root of target '{plan.target.name}'"
-            help_ = f"Write --tree ROOT=PATH; {did_you_mean(root, plan.target.roots)}"
-            raise Stopped.usage("E131", message, help_)
         if where != "-" and Path(where).is_dir():
             found, faults = read_folder(Path(where), root)
         else:
@@ -226,6 +222,16 @@ def _supplied(plan: Plan, request: Request) -> dict[str, BaseTree]:
             raise Rejected(faults)
         given[root] = BaseTree(found.tree, found.source, found.compiled, notices=faults)
     return given
+
+
+def root_and_path(plan: Plan, item: str) -> tuple[str, str]:
+    """Return the package root and the path that a `--tree` names; stop (usage) where the target has no such root."""
+    root, equals, where = item.partition("=")
+    if not equals or root not in plan.target.roots:
+        message = f"--tree {item}: '{root}' is not a package root of target '{plan.target.name}'"
+        help_ = f"Write --tree ROOT=PATH; {did_you_mean(root, plan.target.roots)}"
+        raise Stopped.usage("E131", message, help_)
+    return root, where
 
 
 def _from_origin(plan: Plan, origin: Origin, request: Request, left: frozenset[str]) -> list[BaseTree]:

@@ -45,7 +45,9 @@ def wanted_releases(prepared: Prepared, texts: Sequence[str], *, newest_patch: b
         if not requirement.specifier:
             inside = {v: has for v, has in inside.items() if v == max((x for x in inside if inside[x]), default=v)}
         if not inside:
-            raise _stopped(f"--to {text}: no release of {requirement.name} fits", _near(known))
+            where = " that is in the cache" if request.offline else ""
+            near = f"{_near(known)}{' Without --offline the index is asked.' if request.offline else ''}"
+            raise _stopped(f"--to {text}: no release of {requirement.name}{where} fits", near.strip())
         chosen = _newest_patches(inside) if newest_patch else sorted(inside)
         found += [_of_index(requirement.name, version, has=inside[version]) for version in chosen]
     return list({wanted.name: wanted for wanted in found}.values())

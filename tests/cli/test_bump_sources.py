@@ -219,3 +219,23 @@ def test_on_the_release_that_it_is_made_for_all_is_exact_and_on_a_later_one_it_i
     assert all(r["detail"] or r["notes"] or r["declared"] or r["verdict"] in {"off", "already present"} for r in told)
     shown: Mapping[str, bool] = {r["stage"]: bool(r["diff"]) for r in told if r["verdict"] == "adapted"}
     assert all(shown.values()), shown
+
+
+def test_offline_a_range_that_only_the_index_fills_says_so(
+    indexed: tuple[Workspace, dict[str, str], list[str]],
+) -> None:
+    workspace, environment, _ = indexed
+    assert workspace.spawn("bump", "--to", "pkg==1.0", environment=environment).code == 0
+    ended = workspace.spawn("bump", "--to", "pkg>=1.1", "--offline", environment=environment)
+    assert ended.code == 2
+    assert "no release of pkg that is in the cache fits" in ended.err
+    assert "Without --offline the index is asked." in ended.err
+
+
+def test_a_release_and_a_tree_at_once_are_not_accepted(
+    indexed: tuple[Workspace, dict[str, str], list[str]],
+) -> None:
+    workspace, environment, _ = indexed
+    known = ["--to", "pkg==1.0", "--tree", f"pkg={workspace.package}"]
+    ended = workspace.spawn("lock", "--accept", "limit", *known, environment=environment)
+    assert (ended.code, "--to is one base, --tree is another" in ended.err) == (2, True), ended

@@ -455,3 +455,20 @@ def test_the_version_of_json_is_plain_data(workspace: Workspace) -> None:
 def test_a_process_of_its_own_ends_as_one_in_process_does(workspace: Workspace) -> None:
     assert workspace.spawn("validate") == workspace.run("validate")
     assert spawn_cli("validate", "--file", "x", cwd=workspace.folder) == workspace.run("validate", "--file", "x")
+
+
+@pytest.mark.parametrize("asked", [["--json"], ["--format", "json"], ["--format=json"]])
+@pytest.mark.parametrize("arguments", [["plan", "--variant", "bgi"], ["bump"], ["plan", "--nothing"]])
+def test_errors_are_records_however_records_are_asked_for(
+    workspace: Workspace, arguments: list[str], asked: list[str]
+) -> None:
+    ended = run_cli(*arguments, *asked, cwd=workspace.folder)
+    assert (ended.code, len(faults(ended)), ended.err) == (ExitCode.USAGE, 1, "")
+
+
+def test_a_file_that_keeps_runs_apart_is_not_what_was_meant(workspace: Workspace) -> None:
+    for name in (".nope.yaml.lock", "targets/.nope.yaml.lock", "targets/noe.yaml"):
+        workspace.write(name, "")
+    workspace.pipeline(LIMIT_STAGE, replaced(HEAD, "target: target.yaml", "target: targets/nope.yaml"))
+    (fault,) = faults(workspace.run("validate", "--json"))
+    assert fault.endswith("did you mean 'targets/noe.yaml'?")

@@ -51,3 +51,15 @@ def test_no_word_of_a_table_is_cut_off_on_a_narrow_terminal(
         shown.append(words(ended.out))
     assert shown[1] == shown[0]
     assert shown[2] == shown[0]
+
+
+@pytest.mark.parametrize("width", ["", "0", "-1", "wide", "1e3"])
+def test_a_width_that_is_none_is_as_if_none_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    made = Workspace.at(tmp_path, STAGE)
+    tree = ("--tree", f"pkg={made.package}")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    expected = made.run("plan", *tree)
+    monkeypatch.setenv("COLUMNS", width)
+    assert (expected.code, made.run("plan", *tree)) == (0, expected)
