@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -352,6 +353,21 @@ def test_a_constant_that_is_taken_from_its_new_place_has_moved(workspace: Worksp
     files = {"a.py": BASE.replace("LIMIT = 4", "LIMIT = limits.LIMIT"), "limits.py": "LIMIT = 4\n"}
     (part,) = parts(bump(workspace, files))
     assert (part["verdict"], part["found"]) == ("moved", "pkg/limits.py")
+
+
+@pytest.mark.parametrize("head", ["write instead", "the whole stage applies"])
+def test_what_the_text_proposes_applies_pasted_as_it_is_shown(workspace: Workspace, head: str) -> None:
+    asked = "    post:\n      - {check: match_count, file: pkg/a.py, within: first, pattern: z = y + 2, equals: 1}\n"
+    workspace.pipeline(replaced(stage("replace", "moves"), "    edits:", f"{asked}    edits:"))
+    files = {"a.py": "import os\n", "new.py": BASE}
+    assert parts(bump(workspace, files))[0]["verdict"] == "moved"
+    known = ("--base", f"pkg={workspace.package}", "--tree", f"pkg={workspace.folder.parent / 'other' / 'pkg'}")
+    shown = run_cli("bump", *known, cwd=workspace.folder).out.splitlines()
+    start = next(i for i, line in enumerate(shown) if line.strip().startswith(head)) + 1
+    pasted = list(itertools.takewhile(lambda line: re.match(r" {4}(edits|pre|post):| {6}", line), shown[start:]))
+    lead = stage("replace", "moves").partition("    edits:")[0]
+    workspace.pipeline(lead + ("    edits:\n" if head == "write instead" else "") + "\n".join(pasted) + "\n")
+    assert parts(bump(workspace, files, base=False))[0]["verdict"] == "adapted"
 
 
 def test_of_two_edits_in_one_place_only_the_one_that_moved_gets_another(workspace: Workspace) -> None:

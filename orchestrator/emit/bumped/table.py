@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 NO_SOURCE = "no source"
 MAX_DIFF = 40
 """Lines of a diff that a terminal gets; JSON has all of them."""
+IN_STAGE = "    "
+"""Where the keys of a stage stand in a pipeline: what is proposed can be pasted as it is shown."""
 _STYLES = {
     Fate.EXACT: "green",
     Fate.ADAPTED: "cyan",
@@ -88,7 +90,7 @@ def details(bases: Sequence[BaseFate]) -> Iterator[str]:
         if base.missing:
             yield f"{base.name}: {NO_SOURCE}"
             yield from (f"  {d.code} {d.message}" for d in base.missing)
-            yield from (f"  help: {d.help}" for d in base.missing if d.help)
+            yield from (f"  help: {help_}" for help_ in dict.fromkeys(d.help for d in base.missing) if help_)
         lines = [line for stage in base.stages for line in _stage(stage)]
         if lines:
             yield f"{base.name}"
@@ -106,7 +108,7 @@ def _stage(stage: StageFate) -> Iterator[str]:
         shown.add(part.diff)
     if stage.yaml:
         yield "    the whole stage applies, and its checks hold, with:"
-        yield from _indented(stage.yaml, "      ")
+        yield from _indented(stage.yaml, IN_STAGE)
 
 
 def _part(part: Part, *, again: bool) -> Iterator[str]:
@@ -126,7 +128,7 @@ def _part(part: Part, *, again: bool) -> Iterator[str]:
         yield from _cut(part.diff)
     if part.yaml:
         yield f"      write instead ({part.proven}):"
-        yield from _indented(part.yaml, "        ")
+        yield from _indented(part.yaml, IN_STAGE)
     elif part.proven:
         yield f"      {part.proven}"
 
