@@ -69,14 +69,18 @@ def golden_cases(
 
     `golden` is relative to the workspace. `targets` is stage → target file, for stages that the pipeline's own target
     skips. A file has only the shapes that it can have; a stage that edits nothing has none but its own. Raises
-    `GoldenMismatch` where there is no such folder.
+    `GoldenMismatch` where there is no such folder: a test without a case would pass.
     """
     root = Path(workspace).resolve()
     top = root / golden
+    made = f"make {golden}/STAGE/before/ and {golden}/STAGE/after/"
     if not top.is_dir():
-        raise GoldenMismatch(f"there is no folder {top}: make {golden}/STAGE/before/ and {golden}/STAGE/after/")
+        raise GoldenMismatch(f"there is no folder {top}: {made}")
+    folders = sorted(path for path in top.iterdir() if path.is_dir() and path.name[0] not in "._")  # __pycache__
+    if not folders:
+        raise GoldenMismatch(f"there is no golden stage in {top}: {made}")
     found = []
-    for folder in sorted(path for path in top.iterdir() if path.is_dir()):
+    for folder in folders:
         names = [AS_WRITTEN, AGAIN]
         golden_stage = read_golden(folder)
         names += [shape.name for shape in SHAPES if _varied(golden_stage, shape) is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -193,6 +194,17 @@ def test_the_workspace_and_its_golden_folders_can_be_elsewhere(workspace: Worksp
     done = run_pytest(top, "test_stages.py")
     assert done.returncode != 0
     assert "there is no folder" in done.stdout + done.stderr
+
+
+def test_a_golden_folder_without_a_stage_does_not_pass(workspace: Workspace) -> None:
+    golden_folder = workspace.folder / "tests/golden"
+    known = golden_cases(workspace.folder)
+    (golden_folder / "__pycache__").mkdir()
+    assert golden_cases(workspace.folder) == known
+    shutil.rmtree(golden_folder)
+    (golden_folder / "__pycache__").mkdir(parents=True)
+    with pytest.raises(GoldenMismatch, match=r"there is no golden stage in .*: make tests/golden/STAGE/before/"):
+        golden_cases(workspace.folder)
 
 
 def test_the_helper_is_imported_without_pytest() -> None:
