@@ -348,6 +348,23 @@ def test_a_copy_of_the_old_code_is_no_place_that_it_moved_to(
     assert (without["verdict"], without["found"][:11]) == ("moved", "pkg/copy.py")
 
 
+@pytest.mark.parametrize("beside", [True, False])
+def test_what_was_there_before_the_edit_is_no_sign_of_its_work(workspace: Workspace, *, beside: bool) -> None:
+    code = "def f(key):\n    held = None\n    if key:\n        held = load(key)\n    return held\n"
+    code = code if beside else code.replace("    held = None\n", "")
+    made = "held = None"
+    workspace.pipeline(
+        stage(f'{{op: replace, file: pkg/a.py, within: f, match: "held = load(key)", with: {made}}}', "x")
+    )
+    workspace.base({"a.py": code})
+    other = replaced(code, "load(key)", "fetch(key)" if beside else "None")
+    (part,) = parts(bump(workspace, {"a.py": other}))
+    assert (part["verdict"], part["code"]) == (("gone", "E403") if beside else ("already present", ""))
+    # Both on the tree that the edit makes of its own base: there the digest of the definition tells.
+    (part,) = parts(bump(workspace, {"a.py": replaced(code, "load(key)", "None")}))
+    assert part["verdict"] == "already present"
+
+
 def test_a_constant_that_is_taken_from_its_new_place_has_moved(workspace: Workspace) -> None:
     workspace.pipeline(stage("assign"))
     files = {"a.py": BASE.replace("LIMIT = 4", "LIMIT = limits.LIMIT"), "limits.py": "LIMIT = 4\n"}

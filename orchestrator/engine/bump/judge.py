@@ -14,6 +14,7 @@ from orchestrator.checks.view import Sources
 from orchestrator.code.scopes import FILE, Definition
 from orchestrator.core.diagnostics import errors
 from orchestrator.engine.attempt import attempt
+from orchestrator.engine.bump.chance import by_chance
 from orchestrator.engine.bump.expected import declared, untrue, with_fingerprints
 from orchestrator.engine.bump.failing import Failing
 from orchestrator.engine.bump.fates import APPLIES, BaseFate, Part, StageFate
@@ -158,7 +159,7 @@ class _Bump:
             case Skipped(reason=reason, when=when):
                 return self.skipped(planned, reason, when=when)
             case AlreadyApplied():
-                return StageFate(planned.id, parts_of(planned, Fate.PRESENT))
+                return self.present(planned)
             case Applied():
                 return self.applied(result)
             case Failed(diagnostics=faults):
@@ -195,6 +196,16 @@ class _Bump:
         else:
             self.down[planned.id] = str(Fate.NOT_REACHED)
         return dataclasses.replace(self.with_proposal(planned, (*parts, whole)), reason=reason)
+
+    def present(self, planned: PlannedStage) -> StageFate:
+        """Judge a stage that looks applied already."""
+        ground = self.ground()
+        if not any(by_chance(planned.id, edit, self.reference, ground) for edit in planned.edits):
+            return StageFate(planned.id, parts_of(planned, Fate.PRESENT))
+        parts = self.one_by_one(planned)[0]
+        if any(part.fate not in APPLIES for part in parts):
+            self.down[planned.id] = "failed"
+        return self.with_proposal(planned, parts)
 
     def applied(self, result: StageResult) -> StageFate:
         planned = result.planned
@@ -252,6 +263,10 @@ class _Bump:
                 parts.append(self.failing(planned, alone, ground).judged(part, tried.faults[0], parts))
                 continue
             if tried.present and not tried.pending:
+                chance = by_chance(planned.id, alone.edits[0], self.reference, ground) if alone.edits else None
+                if chance is not None:
+                    parts.append(self.failing(planned, alone, ground).judged(part, chance, parts))
+                    continue
                 parts.append(dataclasses.replace(part, fate=Fate.PRESENT))
                 continue
             base = ground.base.with_roots(tried.roots)
