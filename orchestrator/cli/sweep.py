@@ -100,6 +100,7 @@ def command(
 
     words = tuple(server or ())
     sweeping.look_at_command(words, port)
+    sweeping.look_at_path(health)
     numbers = sweeping.numbers(values)
     request = Request(
         workspace, file, target, variant, tuple(settings or ()), tuple(tree or ()), offline, command="sweep"

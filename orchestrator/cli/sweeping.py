@@ -30,6 +30,13 @@ def look_at_command(words: Sequence[str], port: int | None) -> None:
         raise Stopped(tuple(found), ExitCode.USAGE)
 
 
+def look_at_path(health: str) -> None:
+    """Stop (usage) for a `--health` that is no path of the server."""
+    if not health.startswith("/") or health.startswith("//") or not health.isprintable():
+        message = f"--health: `{health}` is no path"
+        raise Stopped.usage("E911", message, "Write it from its slash on, as in /health; the port is the server's.")
+
+
 def numbers(values: str) -> dict[str, float]:
     """Return the values of `--values`, as they are written, with the number that each is; stop (usage) for others."""
     found: dict[str, float] = {}

@@ -9,10 +9,12 @@ from orchestrator.sweep.model import Failed, Kind
 _KILLED = {-9, 137}
 """How a killed process ends, and a shell whose child was killed."""
 _NO_MEMORY = re.compile(
-    r"out of memory|OutOfMemory|\bOOM\b|MemoryError|bad_alloc|Cannot allocate memory|ENOMEM"
+    r"out of memory|OutOfMemory|\bOOM\b(?!-score)|MemoryError|bad_alloc|Cannot allocate memory|ENOMEM"
     r"|No available memory for the cache blocks|than the maximum number of tokens that can be stored in KV cache",
     re.IGNORECASE,
 )
+_ADVICE = re.compile(r"\b(if|may|might|could|can|avoids?|prevents?|in case)\b[^.:;!]*$", re.IGNORECASE)
+"""What stands before the word where a line says what may happen, or what to do if it does, and not what did."""
 _TAKEN = re.compile(r"address (is )?already in use|EADDRINUSE|port .{0,20}(already )?(in use|taken)", re.IGNORECASE)
 _SAYING = 200
 
@@ -42,10 +44,15 @@ def cause(seen: Failed | None, code: int | None, log: str) -> Failed:
 def _ended(code: int | None) -> str:
     if code is None:
         return "the server ended"
-    return f"the server was ended by signal {-code}" if code < 0 else f"the server ended with exit code {code}"
+    stays = "; it has to stay in the foreground" if code == 0 else ""
+    return f"the server was ended by signal {-code}" if code < 0 else f"the server ended with exit code {code}{stays}"
 
 
 def _line(pattern: re.Pattern[str], log: str) -> str:
     """Return the last line of the log that a pattern finds, '' if none."""
-    lines = [line.strip() for line in log.splitlines() if pattern.search(line)]
+    lines = [line.strip() for line in log.splitlines() if _said(pattern, line)]
     return lines[-1][:_SAYING] if lines else ""
+
+
+def _said(pattern: re.Pattern[str], line: str) -> bool:
+    return any(not _ADVICE.search(line[: match.start()]) for match in pattern.finditer(line))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
+import json
 from typing import TYPE_CHECKING, Self
 
 import httpx
@@ -13,45 +13,19 @@ from httpx_sse import SSEError, aconnect_sse
 from orchestrator.sweep.model import Answer, Failed, Kind, Load
 from orchestrator.sweep.server import HOST
 from orchestrator.sweep.stream import Reading, shown
+from orchestrator.sweep.wire import Transport, Turns, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
 
 _REQUEST_S = 5.0  # a question about health or models that takes longer is no answer
 _POLL_S = 0.2
 _BYTES = 16 * 2**20  # of one answer; and for each token of it:
 _BYTES_A_TOKEN = 16 * 2**10
 _EVENTS = 4  # of one token, at most, where an event brings less than one
+_AHEAD = 2**22  # tokens of prompts that are made before the first is sent: some 24 MiB
 _OK = 200
-
-
-class _BoundedStream(httpx.AsyncByteStream):
-    """An answer's bytes, up to a limit: a server that writes without end must not fill our memory."""
-
-    def __init__(self, inner: httpx.AsyncByteStream, limit: int) -> None:
-        self._inner, self._left = inner, limit
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._inner:
-            self._left -= len(chunk)
-            if self._left < 0:
-                raise Failed(Kind.NOT_A_STREAM, "an answer is far longer than its tokens can be")
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class _BoundedTransport(httpx.AsyncHTTPTransport):
-    def __init__(self, limit: int) -> None:
-        super().__init__(limits=httpx.Limits(max_connections=None, max_keepalive_connections=None))
-        self._limit = limit
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        response = await super().handle_async_request(request)
-        assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - for the type checker
-        response.stream = _BoundedStream(response.stream, self._limit)
-        return response
+_JSON = {"Content-Type": "application/json"}
 
 
 class Client:
@@ -59,12 +33,17 @@ class Client:
 
     def __init__(self, port: int, load: Load) -> None:
         self._load = load
+        self._turns = Turns()
         self.unhealthy = "no answer"
         self._http = httpx.AsyncClient(
             base_url=f"http://{HOST}:{port}",
-            transport=_BoundedTransport(_BYTES + load.output_tokens * _BYTES_A_TOKEN),
+            transport=Transport(HOST, port, _BYTES + load.output_tokens * _BYTES_A_TOKEN, self._turns),
             timeout=None,  # noqa: S113 - every wait stands under asyncio.timeout, which counts tokens, not bytes
             trust_env=False,  # a proxy of the environment is not on the way to this machine
+            headers={
+                "Accept-Encoding": "identity",  # what packs a stream keeps its tokens back
+                "Connection": "close",
+            },
         )
 
     async def __aenter__(self) -> Self:
@@ -98,16 +77,28 @@ class Client:
             if answer.status_code != _OK:
                 raise Failed(Kind.REFUSED, f"GET /v1/models: HTTP {answer.status_code}: {shown(answer.text)}")
             name = answer.json()["data"][0]["id"]
+            if not isinstance(name, str):
+                raise TypeError(name)  # noqa: TRY301 - as what is missing
         except TimeoutError:
             raise Failed(Kind.STALLED, "GET /v1/models: no answer") from None
         except httpx.HTTPError as error:
             raise Failed(Kind.CUT_SHORT, f"GET /v1/models: {_said(error)}") from None
         except (ValueError, LookupError, TypeError, RecursionError):
             raise Failed(Kind.NOT_A_STREAM, f"GET /v1/models: no list of models: {shown(answer.text)}") from None
-        return str(name)
+        return name
 
-    async def ask(self, model: str, prompt: list[int], stall_s: float) -> Answer:
-        """Send one prompt and read its whole answer; raise `Failed` for one that is no proper answer."""
+    def requests(self, model: str, prompts: Iterator[list[int]], count: int) -> Iterator[bytes]:
+        """Return `count` requests, made before any is sent: while one is made, no other stream is read.
+
+        Where they would fill the memory, those behind the first are made as they are wanted.
+        """
+        longest = max(self._load.prompt_tokens)
+        made = [self._request(model, prompt) for prompt in itertools.islice(prompts, min(count, _AHEAD // longest))]
+        rest = itertools.islice(prompts, count - len(made))
+        return itertools.chain(made, (self._request(model, prompt) for prompt in rest))
+
+    def _request(self, model: str, prompt: list[int]) -> bytes:
+        """Return the body of a request."""
         body = {
             **self._load.body,
             "model": model,
@@ -116,20 +107,28 @@ class Client:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        reading = Reading(time.perf_counter(), most=_EVENTS * (self._load.output_tokens + 1))
+        return json.dumps(body, separators=(",", ":")).encode()
+
+    async def ask(self, request: bytes, stall_s: float) -> Answer:
+        """Send one request and read its whole answer; raise `Failed` for one that is no proper answer."""
+        reading = Reading(most=_EVENTS * (self._load.output_tokens + 1))
         loop = asyncio.get_running_loop()
         try:
             async with (
                 asyncio.timeout(stall_s) as patience,
-                aconnect_sse(self._http, "POST", "/v1/completions", json=body) as source,
+                aconnect_sse(self._http, "POST", "/v1/completions", content=request, headers=_JSON) as source,
             ):
                 if source.response.status_code != _OK:
                     await source.response.aread()
                     said = f"HTTP {source.response.status_code}: {shown(source.response.text)}"
                     raise Failed(Kind.REFUSED, said)
+                wire = source.response.extensions["wire"]
+                assert isinstance(wire, Wire)  # noqa: S101 - for the type checker: our own transport made it
+                reading.sent = wire.sent
                 async for event in source.aiter_sse():
-                    if reading.event(event.event, event.data, time.perf_counter()):
+                    if reading.event(event.event, event.data, wire.came):
                         patience.reschedule(loop.time() + stall_s)
+                        wire.joins = True  # the times of the first token and of the last are what is wanted
                     if reading.done:
                         break
         except TimeoutError:
@@ -139,21 +138,20 @@ class Client:
             raise Failed(Kind.NOT_A_STREAM, shown(str(error))) from None
         except httpx.HTTPError as error:
             raise Failed(Kind.CUT_SHORT, _said(error)) from None
-        return reading.answer(time.perf_counter())
+        return reading.answer(wire.came)
 
-    async def ask_all(
-        self, model: str, prompts: Iterator[list[int]], count: int, concurrency: int, stall_s: float
-    ) -> list[Answer]:
-        """Send `count` prompts, `concurrency` at a time; the first failure ends it and is raised."""
+    async def ask_all(self, requests: Iterator[bytes], concurrency: int, stall_s: float) -> list[Answer]:
+        """Send the requests, `concurrency` at a time; the first failure ends it and is raised."""
         answers: list[Answer] = []
-        waiting = itertools.islice(prompts, count)
 
         async def client() -> None:
-            answers.extend([await self.ask(model, prompt, stall_s) for prompt in waiting])
+            for request in requests:
+                await self._turns.request()
+                answers.append(await self.ask(request, stall_s))
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(concurrency, count)):
+                for _ in range(concurrency):
                     group.create_task(client())
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None

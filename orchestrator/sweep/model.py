@@ -156,6 +156,10 @@ class Measured:
     """The shortest and the longest prompt, as the server counted them."""
     start_s: float
     """From the start of the server to its first healthy answer."""
+    output_tokens: tuple[int, int] | None = None
+    """The shortest and the longest answer, as the server counted them; None in records that do not have them."""
+    client_busy: float | None = None
+    """Which share of the repeats' time the client worked, on one processor; near 1 it is what is measured."""
 
     def mean(self, rate: str) -> float | None:
         """Return the mean of a rate over the repeats; None where one of them does not know it."""
@@ -169,21 +173,38 @@ class Measured:
 
 def measured_from(data: Mapping[str, Any]) -> Measured:
     """Return what `Measured.plain` wrote; raise KeyError, TypeError or ValueError for anything else."""
-    shortest, longest = data["prompt_tokens"]
     return Measured(
         repeats=tuple(_rates_from(item) for item in data["repeats"]),
-        first_token_s=data["first_token_s"],
-        per_token_s=data["per_token_s"],
+        first_token_s=_times(data["first_token_s"]),
+        per_token_s=_times(data["per_token_s"]),
         concurrency=int(data["concurrency"]),
-        prompt_tokens=(int(shortest), int(longest)),
-        start_s=float(data["start_s"]),
+        prompt_tokens=_lengths(data["prompt_tokens"]),
+        start_s=_number(data["start_s"]),
+        output_tokens=None if data.get("output_tokens") is None else _lengths(data["output_tokens"]),
+        client_busy=None if data.get("client_busy") is None else _number(data["client_busy"]),
     )
 
 
 def _rates_from(data: Mapping[str, Any]) -> Rates:
     cached = data["cached"]
-    numbers = {name: float(data[name]) for name in ("output", "input", "seconds")}
-    return Rates(**numbers, cached=None if cached is None else float(cached), requests=int(data["requests"]))
+    numbers = {name: _number(data[name]) for name in ("output", "input", "seconds")}
+    return Rates(**numbers, cached=None if cached is None else _number(cached), requests=int(data["requests"]))
+
+
+def _lengths(data: Sequence[Any]) -> tuple[int, int]:
+    shortest, longest = data
+    return int(shortest), int(longest)
+
+
+def _times(data: Mapping[str, Any] | None) -> dict[str, float] | None:
+    return None if data is None else {f"p{p}": _number(data[f"p{p}"]) for p in PERCENTILES}
+
+
+def _number(data: object) -> float:
+    """Return a figure of a record; what was damaged to NaN or infinity is none."""
+    if isinstance(data, bool) or not isinstance(data, int | float) or not math.isfinite(data):
+        raise ValueError(data)
+    return float(data)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from orchestrator.sweep.model import Load
     from orchestrator.sweep.trial import Rendered, Serving
 
-FORMAT = 1
+FORMAT = 2
+"""1: times were those at which the client got round to reading, far too long with many streams."""
 RECORDS = "records.jsonl"
 
 

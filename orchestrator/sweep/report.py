@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from orchestrator.sweep.sweep import Advice, Result, Settings
 
 UNKNOWN = "unknown"
+_BUSY = 0.7
+"""A client that works for a larger share of the time is late with its requests, and that is measured too."""
 _WIDE = 0.1
 """A margin that is a larger share of the best than this hides what one wants to know."""
 
@@ -104,6 +106,7 @@ def _milliseconds(times: Mapping[str, float] | None) -> str:
 def sentences(result: Result, settings: Settings) -> list[str]:
     """Return what the table does not say: why the sweep ended, the recommendation and what it rests on."""
     said = ["Times are p50 / p90 / p99.", f"{result.ended[:1].upper()}{result.ended[1:]}."]
+    said += _busy(result, settings) + _short(result, settings)
     found = advice(result.outcomes, settings)
     unit = "output tokens/s" if settings.by == "output" else "the score"
     if found is None:
@@ -127,3 +130,32 @@ def sentences(result: Result, settings: Settings) -> list[str]:
     if any(score_of(outcome, settings.weights).get("score_at_least") is not None for outcome in result.outcomes):
         said.append("The server does not report cached tokens, so the score is known from below only.")
     return said
+
+
+def _busy(result: Result, settings: Settings) -> list[str]:
+    """Return a warning where the client was at its limit, none elsewhere."""
+    found = [
+        f"{outcome.value} ({outcome.found.client_busy:.0%})"
+        for outcome in result.outcomes
+        if isinstance(outcome.found, Measured) and (outcome.found.client_busy or 0) > _BUSY
+    ]
+    if not found:
+        return []
+    where = f"{settings.parameter}={', '.join(found)}"
+    return [f"The client kept a processor busy at {where}: the server may do more than was asked of it there."]
+
+
+def _short(result: Result, settings: Settings) -> list[str]:
+    """Return a warning where answers were shorter than was asked for, none elsewhere."""
+    asked = settings.load.output_tokens
+    found = [
+        f"{outcome.value} ({outcome.found.output_tokens[0]})"
+        for outcome in result.outcomes
+        if isinstance(outcome.found, Measured)
+        and outcome.found.output_tokens is not None
+        and outcome.found.output_tokens[0] < asked
+    ]
+    if not found:
+        return []
+    where = f"{settings.parameter}={', '.join(found)}"
+    return [f"Answers were shorter than the {asked} tokens asked for at {where}: see --body."]

@@ -18,9 +18,9 @@ _SHOWN = 200
 
 @dataclass
 class Reading:
-    """What a stream has said so far. `now` is the clock of whoever reads it, in seconds."""
+    """What a stream has said so far. `now` is when an event came, by the clock of whoever reads it, in seconds."""
 
-    sent: float
+    sent: float = 0.0
     most: float = math.inf
     """More events with tokens than this are no answer to what was asked."""
     events: int = 0
@@ -42,10 +42,10 @@ class Reading:
             raise Failed(Kind.NOT_A_STREAM, f"an event is no JSON: {shown(data)}") from None
         if not isinstance(chunk, dict):
             raise Failed(Kind.NOT_A_STREAM, f"an event is no object: {shown(data)}")
-        if chunk.get("error") or kind == "error":
+        if chunk.get("error") or "error" in {kind, chunk.get("object")}:
             raise Failed(Kind.REFUSED, f"the stream says an error: {shown(data)}")
         usage = chunk.get("usage")
-        if isinstance(usage, dict):
+        if isinstance(usage, dict) and usage:
             self.usage = usage
         if not any(_has_token(choice) for choice in _list(chunk.get("choices"))):
             return False
@@ -65,8 +65,12 @@ class Reading:
             raise Failed(Kind.NO_USAGE, "a stream ended without `usage`, so that its tokens cannot be counted")
         if self.first is None or not output:
             raise Failed(Kind.CUT_SHORT, "a stream ended without a token")
+        if output > self.most:
+            raise Failed(Kind.NOT_A_STREAM, f"`usage` counts {output} tokens, far more than were asked for")
         details = self.usage.get("prompt_tokens_details")
         cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+        if cached is not None and cached > prompt:
+            cached = None  # whatever it counts, these are no tokens of this prompt
         return Answer(self.sent, self.first, self.last, ended, prompt, output, cached, self.events)
 
 

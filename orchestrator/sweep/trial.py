@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import time
 from dataclasses import dataclass, field
@@ -140,25 +141,32 @@ class _Trial:
     def _concurrency(self) -> int:
         return self.load.concurrency or self.rendered.concurrency
 
-    async def _answers(self, client: Client) -> tuple[list[Rates], list[Answer]]:
-        """Return the rates of each repeat, and the answers of all of them."""
+    async def _answers(self, client: Client) -> tuple[list[Rates], list[Answer], float]:
+        """Return the rates of each repeat, the answers of all of them, and for which share the client worked."""
         self.phase = "warm-up"
         concurrency, stall_s = self._concurrency, self.serving.limits.stall_s
         model = self.serving.model or await client.model()
         source = prompts(self.load)
         if self.load.warm_up:
-            await client.ask_all(model, source, concurrency * self.load.warm_up, concurrency, stall_s)
+            requests = client.requests(model, source, concurrency * self.load.warm_up)
+            await client.ask_all(requests, concurrency, stall_s)
         self.phase = "load"
+        gc.collect()
+        gc.freeze()  # what the pipeline left in memory is not looked through again while tokens come
         found: list[Rates] = []
         every: list[Answer] = []
+        worked = 0.0
         for number in range(1, self.load.repeats + 1):
-            answers = await client.ask_all(model, source, concurrency * self.load.rounds, concurrency, stall_s)
+            requests = client.requests(model, source, concurrency * self.load.rounds)
+            began = time.process_time()
+            answers = await client.ask_all(requests, concurrency, stall_s)
+            worked += time.process_time() - began
             found.append(rates(answers))
             every.extend(answers)
             self.tell(f"repeat {number} of {self.load.repeats}: {found[-1].output:.1f} output tokens/s")
-        return found, every
+        return found, every, worked / sum(repeat.seconds for repeat in found)
 
-    def _measured(self, found: list[Rates], every: list[Answer], start_s: float) -> Measured:
+    def _measured(self, found: list[Rates], every: list[Answer], busy: float, start_s: float) -> Measured:
         lengths = [answer.prompt for answer in every]
         return Measured(
             repeats=tuple(found),
@@ -167,6 +175,8 @@ class _Trial:
             concurrency=self._concurrency,
             prompt_tokens=(min(lengths), max(lengths)),
             start_s=start_s,
+            output_tokens=(min(answer.output for answer in every), max(answer.output for answer in every)),
+            client_busy=busy,
         )
 
 

@@ -13,6 +13,12 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+TYPES = {
+    "odd-charset": "text/event-stream; charset=rot13",
+    "odder-charset": "text/event-stream; charset=zlib_codec",
+    "wide-charset": "text/event-stream; charset=utf-16",
+}
+LISTED = {"data": [{"id": "llm"}]}
 ANSWERED = threading.Event()
 STEADY = "while True: time.sleep(1)"
 
@@ -32,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
         elif self.mode == "no-models":
             self.reply(404, b'{"detail": "Not Found"}')
         else:
-            listed = {"data": [{"id": "llm"}]} if self.mode != "odd-models" else {"data": []}
+            listed = {"odd-models": {"data": []}, "nameless": {"data": [{"id": None}]}}.get(self.mode, LISTED)
             self.reply(200, json.dumps(listed).encode())
 
     def do_POST(self) -> None:
@@ -51,7 +57,9 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(*plain[self.mode])
             return
         self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Content-Type", TYPES.get(self.mode, "text/event-stream"))
+        if self.mode == "packs":
+            self.send_header("Content-Encoding", "gzip")
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -48,8 +49,20 @@ def test_rates_are_all_tokens_over_the_whole_time_and_cached_is_known_only_if_ev
 @given(st.lists(answers(), min_size=1, max_size=8), st.integers(1, 64))
 def test_a_measurement_can_be_read_from_its_record(some: list[Answer], concurrency: int) -> None:
     times = percentiles([a.first_token_s for a in some])
-    measured = Measured((rates(some), rates(some[:1])), times, None, concurrency, (1, 2), 3.5)
+    measured = Measured((rates(some), rates(some[:1])), times, None, concurrency, (1, 2), 3.5, (3, 4), 0.5)
     assert measured_from(json.loads(json.dumps(measured.plain()))) == measured
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"first_token_s": 5}, {"per_token_s": {"p50": 1.0}}, {"start_s": math.nan}, {"client_busy": "much"},
+     {"output_tokens": [1]}, {"repeats": [{"output": math.inf, "input": 1, "cached": 1, "seconds": 1, "requests": 1}]}],
+)  # fmt: skip
+def test_a_record_that_is_damaged_is_none(damage: dict[str, object]) -> None:
+    rate = rates([Answer(0.0, 1.0, 2.0, 3.0, 1, 1, 1, 1)])
+    whole = Measured((rate,), None, None, 1, (1, 1), 1.0).plain()
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        measured_from({**whole, **damage})
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1))
@@ -119,6 +132,11 @@ SEEN = Failed(Kind.CUT_SHORT, "the connection ended")
         (SEEN, -11, "", Kind.DIED),
         (SEEN, 0, "", Kind.DIED),
         (SEEN, 1, "[Errno 98] Address already in use", Kind.PORT_TAKEN),
+        (SEEN, None, "If you are running out of memory, consider decreasing it. It went well.", Kind.CUT_SHORT),
+        (SEEN, None, "This may cause OOM errors during the initial memory profiling phase", Kind.CUT_SHORT),
+        (SEEN, 1, "set it to avoid OOM", Kind.DIED),
+        (SEEN, 1, "--oom-score-adj 500", Kind.DIED),
+        (SEEN, 1, "If it is so: torch.OutOfMemoryError: CUDA out of memory. If it is large try", Kind.OUT_OF_MEMORY),
         (SEEN, 1, "a room, a bloom, a zoom", Kind.DIED),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -76,6 +78,19 @@ def test_noise_that_hides_the_answer_is_told() -> None:
     quiet = Result((outcome(1, 99, 100), outcome(2, 199, 200)), "end")
     assert "cannot be told apart" in " ".join(sentences(loud, SETTINGS))
     assert "cannot be told apart" not in " ".join(sentences(quiet, SETTINGS))
+
+
+def test_a_client_at_its_limit_and_answers_that_are_short_are_told() -> None:
+    def said(**found: Any) -> str:  # noqa: ANN401 - any field
+        one = outcome(1, 100, 100)
+        assert isinstance(one.found, Measured)
+        return " ".join(sentences(Result((replace(one, found=replace(one.found, **found)),), "end"), SETTINGS))
+
+    asked = SETTINGS.load.output_tokens
+    assert "The client kept a processor busy at max_num_seqs=1 (90%)" in said(client_busy=0.9)
+    assert "The client" not in said(client_busy=0.3) + said(client_busy=None)
+    assert f"shorter than the {asked} tokens asked for at max_num_seqs=1 (3)" in said(output_tokens=(3, asked))
+    assert "shorter" not in said(output_tokens=(asked, asked))
 
 
 def test_what_is_unknown_is_called_unknown() -> None:

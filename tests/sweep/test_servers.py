@@ -29,6 +29,8 @@ FAULTS = {
     "forks-and-ends": (Kind.DIED, "start", "exit code 1"),
     "no-models": (Kind.REFUSED, "warm-up", "HTTP 404"),
     "odd-models": (Kind.NOT_A_STREAM, "warm-up", "no list of models"),
+    "nameless": (Kind.NOT_A_STREAM, "warm-up", "no list of models"),
+    "packs": (Kind.NOT_A_STREAM, "warm-up", "packed (gzip)"),
     "refuses": (Kind.REFUSED, "warm-up", "no such field"),
     "breaks": (Kind.REFUSED, "warm-up", "HTTP 500"),
     "no-memory": (Kind.OUT_OF_MEMORY, "warm-up", "CUDA out of memory"),
@@ -64,6 +66,11 @@ def test_a_server_that_behaves_is_measured_and_nothing_of_it_is_left(tmp_path: P
     assert 0 < found.first_token_s["p50"] <= found.first_token_s["p99"]
     assert processes(mark) == []
     assert (tmp_path / "run.yaml").read_bytes() == b"concurrency: 4\n"
+
+
+@pytest.mark.parametrize("mode", ["odd-charset", "odder-charset", "wide-charset"])
+def test_events_are_utf_8_whatever_a_server_calls_them(mode: str, tmp_path: Path) -> None:
+    assert isinstance(measured(mode, tmp_path), Measured)
 
 
 @pytest.mark.parametrize("mode", FAULTS)

@@ -110,6 +110,19 @@ def test_a_count_that_is_no_count_is_no_usage(count: object) -> None:
     assert failed.value.kind is Kind.NO_USAGE
 
 
+def test_a_count_beyond_what_was_asked_for_is_no_answer_and_one_beyond_the_prompt_is_not_cached() -> None:
+    said = Reading(most=2, done=True, usage={**USAGE, "completion_tokens": 3}, first=0.0)
+    with pytest.raises(Failed) as failed:
+        said.answer(1.0)
+    assert failed.value.kind is Kind.NOT_A_STREAM
+    assert read([proper(usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 8}})]).cached is None
+
+
+def test_usage_that_says_nothing_takes_nothing_back() -> None:
+    text = event(WORD) + event({"usage": USAGE}) + event({"usage": {}}) + event(DONE)
+    assert read([text.encode()]).output == 3
+
+
 def test_a_chat_s_first_chunk_says_who_speaks_and_is_no_token() -> None:
     chat = "".join([event(ROLE), event(SAID), event(SAID), event({"usage": USAGE}), event(DONE)])
     answer = read([chat.encode()])
@@ -131,7 +144,7 @@ def test_a_stream_with_more_tokens_than_can_be_is_no_answer() -> None:
 
 
 def test_an_error_in_a_stream_is_an_error() -> None:
-    for said in (event({"error": "busy"}), "event: error\ndata: {}\n\n"):
+    for said in (event({"error": "busy"}), event({"object": "error", "message": "busy"}), "event: error\ndata: {}\n\n"):
         with pytest.raises(Failed) as failed:
             read([said.encode()])
         assert failed.value.kind is Kind.REFUSED
