@@ -136,8 +136,6 @@ def _show(result: Result, settings: Settings, folder: Path, *, as_json: bool) ->
     from orchestrator.sweep.model import Measured
     from orchestrator.sweep.plot import plots
 
-    for name, content in plots(result, settings).items():
-        write(folder / name, content)
     if as_json:
         print_records(report.shown_records(result, settings))
     else:
@@ -145,6 +143,9 @@ def _show(result: Result, settings: Settings, folder: Path, *, as_json: bool) ->
         console().print()
         for sentence in report.sentences(result, settings):
             console().print(sentence)
+    for name, content in plots(result, settings).items():
+        write(folder / name, content)  # last: where there is no space, what was measured is shown all the same
+    if not as_json:
         console(stderr=True).print(f"{folder}: records.jsonl, sweep.svg, sweep.png, and a folder for each value")
     if any(isinstance(outcome.found, Measured) for outcome in result.outcomes):
         return ExitCode.OK

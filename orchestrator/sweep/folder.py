@@ -22,6 +22,8 @@ def write(path: Path, content: bytes) -> None:
         new.write_bytes(content)
         new.replace(path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            new.unlink()
         raise Rejected(unwritable(path.parent, error)) from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import time
 from dataclasses import asdict, dataclass
@@ -71,9 +72,10 @@ def inputs_of(rendered: Rendered, serving: Serving, load: Load, parameter: str) 
             "value": rendered.value,
             "patchset": rendered.patchset,
             "config": digest(rendered.content),
-            "command": list(serving.words),
-            "model": serving.model,
-            "load": asdict(load),
+            # As JSON in ASCII: what the shell hands over, and --body, may hold what UTF-8 cannot.
+            "command": json.dumps(serving.words),
+            "model": json.dumps(serving.model),
+            "load": json.dumps(asdict(load), sort_keys=True),
         }
     )
 
@@ -106,6 +108,8 @@ def _outcome(data: dict[str, Any]) -> Outcome:
         fault = data["fault"]
         log = tuple(str(line) for line in fault["log"])
         found = Fault(Kind(fault["kind"]), str(fault["phase"]), str(fault["message"]), log)
+    if not math.isfinite(data["number"]):
+        raise ValueError("no value")
     return Outcome(
         parameter=str(data["parameter"]),
         value=str(data["value"]),

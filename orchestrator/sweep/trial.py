@@ -155,16 +155,17 @@ class _Trial:
         gc.freeze()  # what the pipeline left in memory is not looked through again while tokens come
         found: list[Rates] = []
         every: list[Answer] = []
-        worked = 0.0
+        worked = took = 0.0
         for number in range(1, self.load.repeats + 1):
             requests = client.requests(model, source, concurrency * self.load.rounds)
-            began = time.process_time()
+            began, at = time.process_time(), time.perf_counter()
             answers = await client.ask_all(requests, concurrency, stall_s)
             worked += time.process_time() - began
+            took += time.perf_counter() - at
             found.append(rates(answers))
             every.extend(answers)
             self.tell(f"repeat {number} of {self.load.repeats}: {found[-1].output:.1f} output tokens/s")
-        return found, every, worked / sum(repeat.seconds for repeat in found)
+        return found, every, worked / took
 
     def _measured(self, found: list[Rates], every: list[Answer], busy: float, start_s: float) -> Measured:
         lengths = [answer.prompt for answer in every]

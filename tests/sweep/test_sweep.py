@@ -231,7 +231,8 @@ def test_records_that_are_damaged_or_of_others_are_left_alone(tmp_path: Path) ->
     swept(made, "--values", "1")
     records = made.folder / "sweep" / "records.jsonl"
     whole = records.read_bytes()
-    records.write_bytes(b"\xff\n[]\nnull\n{}\n" + whole + b'{"event": "value", "form')
+    nowhere = json.dumps({**json.loads(whole), "number": float("nan")}).encode()
+    records.write_bytes(b"\xff\n[]\nnull\n{}\n" + whole + nowhere + b"\n" + b'{"event": "value", "form')
     ended = swept(made, "--values", "1,2", *STEEP)
     assert ended.code == 0, ended.err
     assert ended.err.count("taken from the records") == 1
@@ -284,6 +285,15 @@ def test_a_wrong_command_line_is_told_what_is_wrong_and_starts_nothing(
     assert "Traceback" not in ended.err
 
 
+def test_words_that_are_no_text_are_handed_on_as_they_are(tmp_path: Path) -> None:
+    made = workspace(tmp_path, "--mark", "{{ params.word }}")
+    server = (*SERVER, "--environment", "\udcff")
+    for said in ("", "taken from the records"):
+        ended = swept(made, "--values", "1", "--body", '{"x": "\\ud800"}', "--model", "\udcff", server=server)
+        assert ended.code == 0, ended.err
+        assert said in ended.err
+
+
 def test_values_that_change_nothing_are_told(tmp_path: Path) -> None:
     made = workspace(tmp_path)
     server = ("--", "no-such-program", "{port}")
@@ -323,6 +333,16 @@ def test_a_folder_that_cannot_be_written_is_a_diagnostic(tmp_path: Path) -> None
     (made.folder / "sweep").mkdir()
     (made.folder / "sweep" / "max_num_seqs-1").write_text("a file")
     assert "error[E701]" in swept(made, "--values", "1").err
+
+
+def test_what_was_measured_is_shown_where_its_plot_cannot_be_written(tmp_path: Path) -> None:
+    made = workspace(tmp_path)
+    (made.folder / "sweep" / "sweep.png").mkdir(parents=True)
+    ended = swept(made, "--values", "1")
+    assert "error[E701]" in ended.err
+    assert ended.code == 2
+    assert "Recommended: max_num_seqs=1" in ended.out
+    assert not list((made.folder / "sweep").glob(".*.new"))
 
 
 @contextlib.contextmanager
