@@ -76,7 +76,7 @@ def command(
 
     need_extra("tune", ("optuna", "matplotlib"))
     from orchestrator.cli.rendering import moment
-    from orchestrator.cli.tuned import Outputs, shown
+    from orchestrator.cli.tuned import Outputs, look_at, shown
     from orchestrator.tune.start import Wanted, prepared
 
     files = workspace_files(Request(workspace))
@@ -88,6 +88,7 @@ def command(
                         storage, trials, seconds, seed, jobs, limit, tuple(python or ()), preferred, timing,
                         dict(os.environ))  # fmt: skip
         with contextlib.ExitStack() as ending:
+            look_at(plot, out)
             with _progress(trials) as progress:
                 search, why, warnings = prepared(wanted, cache_folder(os.environ), progress)
                 ending.callback(search.close)

@@ -33,14 +33,30 @@ class Outputs:
     interrupted: bool
 
 
+def look_at(plot: Path | None, out: Path | None) -> None:
+    """Raise `Rejected` (E701) for files that cannot be written, before a search of hours and not after it."""
+    from orchestrator.tune.plot import ENDINGS
+
+    if plot is not None and plot.suffix.lower() not in ENDINGS:
+        message = f"the plot {plot} cannot be written: its name does not say how"
+        raise Rejected(Diagnostic("E701", message, help=f"Name a file that ends in {' or '.join(ENDINGS)}."))
+    for path in (path for path in (plot, out) if path is not None):
+        try:
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            message = f"{path} cannot be written: {error.strerror or error}"
+            raise Rejected(Diagnostic("E701", message, help="Check space and permissions.")) from None
+        if path.is_dir():
+            raise Rejected(Diagnostic("E701", f"{path} cannot be written: it is a folder", help="Name a file."))
+
+
 def shown(search: Search, why: str, outputs: Outputs) -> ExitCode:
     """Print what was found, draw it, and write the diff or the table where that is asked for."""
     from orchestrator.cli.output import console, print_diagnostics, print_records, print_table
     from orchestrator.tune.report import records, sentence
 
     found = list(records(search))
-    if outputs.plot is not None:
-        _drawn(search, outputs.plot)
     change, words = (None, "interrupted; the same command goes on") if outputs.interrupted else _change(search, outputs)
     last = {"event": "result", "not_timed": why, "statement": sentence(search), "outcome": words, "diff": change or ""}
     if outputs.as_json:
@@ -52,6 +68,8 @@ def shown(search: Search, why: str, outputs: Outputs) -> ExitCode:
             console().print(change, end="")
         console(stderr=True).print(words)
     print_diagnostics(search.disagreements.values(), as_json=outputs.as_json)
+    if outputs.plot is not None:
+        _drawn(search, outputs.plot)
     return ExitCode.CHECK_FAILED if search.disagreements else ExitCode.OK
 
 

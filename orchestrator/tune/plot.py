@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from orchestrator.tune.study import Study, Trial
 
+ENDINGS = (".svg", ".png")
 COLUMNS = 4
 LANES = {FILTERED: -1, COMPILER: -2, FAILED: -3}
 NAMES = {FILTERED: "filtered by the model", COMPILER: "refused by a compiler", FAILED: "failed on the device"}
@@ -45,7 +46,7 @@ def draw(study: Study, path: Path, *, timed: bool) -> None:
         figure.supylabel(what, fontsize=8)
         handles, labels = panels.flat[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels) or 1, fontsize=8, frameon=False)
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
 
 
 def _panel(panel: Axes, name: str, values: list[str], trials: Sequence[Trial]) -> None:

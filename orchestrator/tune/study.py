@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import random
+import re
 import time
 import warnings
 from contextlib import contextmanager
@@ -96,9 +97,15 @@ def storage_errors(url: str) -> Iterator[None]:
             yield
     except (SQLAlchemyError, optuna.exceptions.StorageInternalError, OSError, ImportError, RuntimeError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        message = f"the study's storage {url} cannot be used: {first}"
+        first = first.replace(url, _public(url))
+        message = f"the study's storage {_public(url)} cannot be used: {first}"
         help_ = "Check the address, its permissions and its space; another --storage starts afresh."
         raise Rejected(Diagnostic("E905", message, help=help_)) from None
+
+
+def _public(url: str) -> str:
+    """Return an address without its password, which is nothing for a log."""
+    return re.sub(r"(?<=://)([^/@]*?):.*@", r"\1:***@", url)
 
 
 @dataclass

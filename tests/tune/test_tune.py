@@ -274,9 +274,25 @@ def test_a_missing_extra_is_told_with_the_command_that_brings_it(
 
 
 def test_a_plot_that_cannot_be_written_is_told(scene: Scene) -> None:
-    for name in ("space.nothing", "no/such/folder/space.svg"):
+    for name in ("space.nothing", "space", "no/such/folder/space.svg"):
         ended = run(scene, "--no-timing", "--trials", "1", "--plot", name)
         assert (ended.code, codes(ended)) == (2, ["E701"])
+    assert not scene.storage.exists(), "before the search, not after it"
+
+
+def test_a_place_for_the_diff_that_cannot_be_written_is_told_before_the_search(scene: Scene, tmp_path: Path) -> None:
+    for place in (tmp_path / "no" / "such.diff", tmp_path):
+        ended = run(scene, "--no-timing", "--trials", "1", "--out", str(place))
+        assert (ended.code, codes(ended)) == (2, ["E701"])
+    assert not scene.storage.exists()
+
+
+def test_the_password_of_a_storage_is_not_shown(scene: Scene) -> None:
+    for url in ("nodialect://me:geh/eim@127.0.0.1/x", "postgresql://me:geh/eim@127.0.0.1:1/x"):
+        ended = run(scene, "--no-timing", "--trials", "1", "--storage", url)
+        assert (ended.code, codes(ended)) == (2, ["E905"])
+        assert "geh" not in ended.out + ended.err
+        assert "me:***@127.0.0.1" in ended.out
 
 
 def test_the_progress_bar_is_for_terminals(scene: Scene) -> None:
