@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 
 from orchestrator.sweep.model import Failed, Kind
 
@@ -44,6 +45,8 @@ def cause(seen: Failed | None, code: int | None, log: str) -> Failed:
 def _ended(code: int | None) -> str:
     if code is None:
         return "the server ended"
+    if -code in {signal.SIGTTIN, signal.SIGTTOU}:
+        return f"the server wants to use the terminal, which is the sweep's, and was stopped (signal {-code})"
     stays = "; it has to stay in the foreground" if code == 0 else ""
     return f"the server was ended by signal {-code}" if code < 0 else f"the server ended with exit code {code}{stays}"
 

@@ -101,12 +101,19 @@ class Guard:
         return True
 
     def reap(self) -> None:
-        """Take note of every child that has ended, the adopted ones too."""
+        """Take note of every child that has ended, the adopted ones too, and end a server that wants the terminal.
+
+        The terminal is the sweep's, so the system stops the server, and nobody would ever tell it to go on.
+        """
         with contextlib.suppress(ChildProcessError):
             while True:
-                child, status = os.waitpid(-1, os.WNOHANG)
+                child, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
                 if child == 0:
                     return
+                if os.WIFSTOPPED(status):
+                    if child == self.server.pid and os.WSTOPSIG(status) in {signal.SIGTTIN, signal.SIGTTOU}:
+                        self.exit = -os.WSTOPSIG(status)
+                    continue
                 if child == self.server.pid:
                     self.exit = self.server.returncode = os.waitstatus_to_exitcode(status)
 
@@ -128,6 +135,7 @@ class Guard:
             for process in alive if number is signal.SIGKILL else alive - told:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(process, number)
+                    os.kill(process, signal.SIGCONT)  # what is stopped hears nothing else
             told |= alive
             time.sleep(_TICK_S / 5)
 

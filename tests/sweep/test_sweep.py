@@ -389,6 +389,34 @@ def test_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:
     assert processes(mark) == []
 
 
+@pytest.mark.parametrize("wish", ["stty -echo < /dev/tty", "read answer < /dev/tty"])
+def test_a_server_that_wants_the_terminal_is_told_of_and_ended(tmp_path: Path, wish: str) -> None:
+    mark = fresh_mark()
+    made = workspace(tmp_path, "--mark", mark)
+    server = ("--", "sh", "-c", f'{wish}; exec "$@"', mark, "{command}", "--port", "{port}")
+    ours, theirs = os.openpty()
+    with os.fdopen(ours), os.fdopen(theirs) as terminal:
+        ended = subprocess.run(
+            [sys.executable, "-c", ON_TERMINAL, *interruptible(*arguments(made, "--values", "1", server=server))],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            start_new_session=True,
+            check=False,
+        )
+    assert ended.returncode == 5, ended.stderr
+    assert "wants to use the terminal" in ended.stderr
+    assert processes(mark) == []
+
+
+ON_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_a_sweep_that_is_killed_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
     mark = fresh_mark()
