@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import time
 from typing import TYPE_CHECKING, Self
 
 import httpx
@@ -35,6 +36,8 @@ class Client:
         self._load = load
         self._turns = Turns()
         self.unhealthy = "no answer"
+        self.idle_s = 0.0
+        """Seconds of all streams between an answer's end and the next request: the client's own."""
         self._http = httpx.AsyncClient(
             base_url=f"http://{HOST}:{port}",
             transport=Transport(HOST, port, _BYTES + load.output_tokens * _BYTES_A_TOKEN, self._turns),
@@ -143,11 +146,16 @@ class Client:
     async def ask_all(self, requests: Iterator[bytes], concurrency: int, stall_s: float) -> list[Answer]:
         """Send the requests, `concurrency` at a time; the first failure ends it and is raised."""
         answers: list[Answer] = []
+        began = time.perf_counter()
 
         async def client() -> None:
+            free = began
             for request in requests:
                 await self._turns.request()
-                answers.append(await self.ask(request, stall_s))
+                answer = await self.ask(request, stall_s)
+                self.idle_s += answer.sent - free
+                free = answer.ended
+                answers.append(answer)
 
         try:
             async with asyncio.TaskGroup() as group:

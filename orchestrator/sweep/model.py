@@ -158,8 +158,8 @@ class Measured:
     """From the start of the server to its first healthy answer."""
     output_tokens: tuple[int, int] | None = None
     """The shortest and the longest answer, as the server counted them; None in records that do not have them."""
-    client_busy: float | None = None
-    """Which share of the repeats' time the client worked, on one processor; near 1 it is what is measured."""
+    client_share: float | None = None
+    """Which share of its streams' time the client took for itself, between an answer and the next request."""
 
     def mean(self, rate: str) -> float | None:
         """Return the mean of a rate over the repeats; None where one of them does not know it."""
@@ -181,7 +181,7 @@ def measured_from(data: Mapping[str, Any]) -> Measured:
         prompt_tokens=_lengths(data["prompt_tokens"]),
         start_s=_number(data["start_s"]),
         output_tokens=None if data.get("output_tokens") is None else _lengths(data["output_tokens"]),
-        client_busy=None if data.get("client_busy") is None else _number(data["client_busy"]),
+        client_share=None if data.get("client_share") is None else _number(data["client_share"]),
     )
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from orchestrator.sweep.sweep import Advice, Result, Settings
 
 UNKNOWN = "unknown"
-_BUSY = 0.7
-"""A client that works for a larger share of the time is late with its requests, and that is measured too."""
+_LATE = 0.1
+"""A client that takes a larger share of its streams' time than this is measured too, not the server alone."""
 _WIDE = 0.1
 """A margin that is a larger share of the best than this hides what one wants to know."""
 
@@ -106,7 +106,7 @@ def _milliseconds(times: Mapping[str, float] | None) -> str:
 def sentences(result: Result, settings: Settings) -> list[str]:
     """Return what the table does not say: why the sweep ended, the recommendation and what it rests on."""
     said = ["Times are p50 / p90 / p99.", f"{result.ended[:1].upper()}{result.ended[1:]}."]
-    said += _busy(result, settings) + _short(result, settings)
+    said += _late(result, settings) + _short(result, settings)
     found = advice(result.outcomes, settings)
     unit = "output tokens/s" if settings.by == "output" else "the score"
     if found is None:
@@ -132,17 +132,17 @@ def sentences(result: Result, settings: Settings) -> list[str]:
     return said
 
 
-def _busy(result: Result, settings: Settings) -> list[str]:
+def _late(result: Result, settings: Settings) -> list[str]:
     """Return a warning where the client was at its limit, none elsewhere."""
     found = [
-        f"{outcome.value} ({outcome.found.client_busy:.0%})"
+        f"{outcome.value} ({outcome.found.client_share:.0%})"
         for outcome in result.outcomes
-        if isinstance(outcome.found, Measured) and (outcome.found.client_busy or 0) > _BUSY
+        if isinstance(outcome.found, Measured) and (outcome.found.client_share or 0) > _LATE
     ]
     if not found:
         return []
     where = f"{settings.parameter}={', '.join(found)}"
-    return [f"The client kept a processor busy at {where}: the server may do more than was asked of it there."]
+    return [f"The client was late with its requests for a share of the time, {where}: the server may do more."]
 
 
 def _short(result: Result, settings: Settings) -> list[str]:

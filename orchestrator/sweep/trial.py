@@ -142,7 +142,7 @@ class _Trial:
         return self.load.concurrency or self.rendered.concurrency
 
     async def _answers(self, client: Client) -> tuple[list[Rates], list[Answer], float]:
-        """Return the rates of each repeat, the answers of all of them, and for which share the client worked."""
+        """Return the rates of each repeat, the answers of all of them, and the client's share of its streams' time."""
         self.phase = "warm-up"
         concurrency, stall_s = self._concurrency, self.serving.limits.stall_s
         model = self.serving.model or await client.model()
@@ -155,19 +155,16 @@ class _Trial:
         gc.freeze()  # what the pipeline left in memory is not looked through again while tokens come
         found: list[Rates] = []
         every: list[Answer] = []
-        worked = took = 0.0
+        client.idle_s = 0.0
         for number in range(1, self.load.repeats + 1):
             requests = client.requests(model, source, concurrency * self.load.rounds)
-            began, at = time.process_time(), time.perf_counter()
             answers = await client.ask_all(requests, concurrency, stall_s)
-            worked += time.process_time() - began
-            took += time.perf_counter() - at
             found.append(rates(answers))
             every.extend(answers)
             self.tell(f"repeat {number} of {self.load.repeats}: {found[-1].output:.1f} output tokens/s")
-        return found, every, worked / took
+        return found, every, client.idle_s / (client.idle_s + sum(answer.ended - answer.sent for answer in every))
 
-    def _measured(self, found: list[Rates], every: list[Answer], busy: float, start_s: float) -> Measured:
+    def _measured(self, found: list[Rates], every: list[Answer], share: float, start_s: float) -> Measured:
         lengths = [answer.prompt for answer in every]
         return Measured(
             repeats=tuple(found),
@@ -177,7 +174,7 @@ class _Trial:
             prompt_tokens=(min(lengths), max(lengths)),
             start_s=start_s,
             output_tokens=(min(answer.output for answer in every), max(answer.output for answer in every)),
-            client_busy=busy,
+            client_share=share,
         )
 
 

@@ -55,7 +55,7 @@ def test_a_measurement_can_be_read_from_its_record(some: list[Answer], concurren
 
 @pytest.mark.parametrize(
     "damage",
-    [{"first_token_s": 5}, {"per_token_s": {"p50": 1.0}}, {"start_s": math.nan}, {"client_busy": "much"},
+    [{"first_token_s": 5}, {"per_token_s": {"p50": 1.0}}, {"start_s": math.nan}, {"client_share": "much"},
      {"output_tokens": [1]}, {"repeats": [{"output": math.inf, "input": 1, "cached": 1, "seconds": 1, "requests": 1}]}],
 )  # fmt: skip
 def test_a_record_that_is_damaged_is_none(damage: dict[str, object]) -> None:

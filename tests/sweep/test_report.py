@@ -87,8 +87,10 @@ def test_a_client_at_its_limit_and_answers_that_are_short_are_told() -> None:
         return " ".join(sentences(Result((replace(one, found=replace(one.found, **found)),), "end"), SETTINGS))
 
     asked = SETTINGS.load.output_tokens
-    assert "The client kept a processor busy at max_num_seqs=1 (90%)" in said(client_busy=0.9)
-    assert "The client" not in said(client_busy=0.3) + said(client_busy=None)
+    assert "The client was late with its requests for a share of the time, max_num_seqs=1 (20%)" in said(
+        client_share=0.2
+    )
+    assert "The client" not in said(client_share=0.05) + said(client_share=None)
     assert f"shorter than the {asked} tokens asked for at max_num_seqs=1 (3)" in said(output_tokens=(3, asked))
     assert "shorter" not in said(output_tokens=(asked, asked))
 
