@@ -13,7 +13,7 @@ from orchestrator.code.scopes import Definition
 from orchestrator.core.diagnostics import Rejected
 from orchestrator.engine.lock import Chain, Lock, differences, read_lock
 from orchestrator.engine.outcome import Link
-from tests.workspaces import CODE, LIMIT_STAGE, Workspace, faults, replaced
+from tests.workspaces import CODE, LIMIT_STAGE, Workspace, faults, replaced, run_cli
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -202,10 +202,11 @@ def test_accepting_a_stage_leaves_what_the_lock_holds_of_others(tmp_path: Path) 
         (("--accept", "limt"), "E211"),
         (("--to", "pkg==1"), "E211"),
         (("--accept", "limit", "--to", "other==1"), "E135"),
+        (("--accept", "limit", "--to", "pkg==1", "--tree", "pkg=."), "E700"),
     ],
 )
 def test_what_cannot_be_accepted_is_a_diagnostic(tmp_path: Path, arguments: tuple[str, ...], code: str) -> None:
-    ended = Workspace.at(tmp_path).run("lock", "--json", *arguments)
+    ended = run_cli("lock", "--json", *arguments, cwd=Workspace.at(tmp_path).folder)
     assert (ended.code, [fault.split()[0] for fault in faults(ended)]) == (2, [code])
 
 
