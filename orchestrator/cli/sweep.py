@@ -105,7 +105,7 @@ def command(
     request = Request(
         workspace, file, target, variant, tuple(settings or ()), tuple(tree or ()), offline, command="sweep"
     )
-    need_extra("sweep", ("httpx", "httpx_sse", "matplotlib"))
+    need_extra("sweep", ("h11", "httpx", "httpx_sse", "matplotlib"))
     from orchestrator.sweep.model import Limits, Load
     from orchestrator.sweep.plateau import Rule
     from orchestrator.sweep.sweep import Settings

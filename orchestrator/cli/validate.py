@@ -36,7 +36,9 @@ def command(
     request = Request(workspace, file, target, variant, tuple(settings or ()), command="validate")
     plan = make_plan_for(request)
     image_templates(plan, required=False)
-    faults = target_faults(request.file, plan.read(request.file), plan.read)
+    # The plan has loaded its own target; the others that the pipeline names it has not.
+    others = bool(target or plan.further_targets)
+    faults = target_faults(request.file, plan.read(request.file), plan.read) if others else ()
     if faults:
         raise Stopped(faults, ExitCode.INVALID)
     around = workspace_findings(plan, request)

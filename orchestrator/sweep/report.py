@@ -11,7 +11,7 @@ from orchestrator.sweep.model import Fault, Measured
 from orchestrator.sweep.sweep import advice, points
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from orchestrator.sweep.model import Weights
     from orchestrator.sweep.records import Outcome
@@ -106,7 +106,13 @@ def _milliseconds(times: Mapping[str, float] | None) -> str:
 def sentences(result: Result, settings: Settings) -> list[str]:
     """Return what the table does not say: why the sweep ended, the recommendation and what it rests on."""
     said = ["Times are p50 / p90 / p99.", f"{result.ended[:1].upper()}{result.ended[1:]}."]
-    said += _late(result, settings) + _short(result, settings)
+    late = _where(result, settings, _late)
+    if late:
+        said.append(f"The client was late with its requests for a share of the time, {late}: the server may do more.")
+    asked = settings.load.output_tokens
+    short = _where(result, settings, lambda found: _shorter(found, asked))
+    if short:
+        said.append(f"Answers were shorter than the {asked} tokens asked for at {short}: see --body.")
     found = advice(result.outcomes, settings)
     unit = "output tokens/s" if settings.by == "output" else "the score"
     if found is None:
@@ -132,30 +138,21 @@ def sentences(result: Result, settings: Settings) -> list[str]:
     return said
 
 
-def _late(result: Result, settings: Settings) -> list[str]:
-    """Return a warning where the client was at its limit, none elsewhere."""
-    found = [
-        f"{outcome.value} ({outcome.found.client_share:.0%})"
-        for outcome in result.outcomes
-        if isinstance(outcome.found, Measured) and (outcome.found.client_share or 0) > _LATE
-    ]
-    if not found:
-        return []
-    where = f"{settings.parameter}={', '.join(found)}"
-    return [f"The client was late with its requests for a share of the time, {where}: the server may do more."]
+def _where(result: Result, settings: Settings, fault: Callable[[Measured], str]) -> str:
+    """Return the values with a fault in what was measured, each with what it is; empty where there is none."""
+    measured = ((outcome.value, outcome.found) for outcome in result.outcomes)
+    told = ((value, fault(found)) for value, found in measured if isinstance(found, Measured))
+    shown = ", ".join(f"{value} ({said})" for value, said in told if said)
+    return f"{settings.parameter}={shown}" if shown else ""
 
 
-def _short(result: Result, settings: Settings) -> list[str]:
-    """Return a warning where answers were shorter than was asked for, none elsewhere."""
-    asked = settings.load.output_tokens
-    found = [
-        f"{outcome.value} ({outcome.found.output_tokens[0]})"
-        for outcome in result.outcomes
-        if isinstance(outcome.found, Measured)
-        and outcome.found.output_tokens is not None
-        and outcome.found.output_tokens[0] < asked
-    ]
-    if not found:
-        return []
-    where = f"{settings.parameter}={', '.join(found)}"
-    return [f"Answers were shorter than the {asked} tokens asked for at {where}: see --body."]
+def _late(found: Measured) -> str:
+    """Return the client's share of its streams' time where it is large."""
+    share = found.client_share or 0.0
+    return f"{share:.0%}" if share > _LATE else ""
+
+
+def _shorter(found: Measured, asked: int) -> str:
+    """Return the length of the shortest answer where it is less than was asked for."""
+    shortest = asked if found.output_tokens is None else found.output_tokens[0]
+    return str(shortest) if shortest < asked else ""

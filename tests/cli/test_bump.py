@@ -398,6 +398,10 @@ def test_of_two_edits_in_one_place_only_the_one_that_moved_gets_another(workspac
     # Where its check went, nobody can tell: the edits of its file are in two places now.
     assert "pkg/limits.py" in parts(ended)[0]["yaml"]
     assert parts(ended)[1]["yaml"] == ""
+    workspace.pipeline(f"{head}    edits:\n{first}      - {second}\n")
+    (whole,) = [record for record in bump(workspace, moved).records() if record["event"] == "bump-stage"]
+    (edit,) = read_document("x.yaml", whole["yaml"].encode()).data["edits"]
+    assert (edit["file"], edit["name"]) == ("pkg/limits.py", "LIMIT")
 
 
 # --- deployed files and wheels

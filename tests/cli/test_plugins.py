@@ -71,12 +71,23 @@ def test_a_stage_uses_what_a_distribution_brings(workspace: Workspace) -> None:
 def test_a_check_of_a_distribution_may_say_that_upstream_has_fixed_it(
     workspace: Workspace, text: str, outcome: str
 ) -> None:
-    check = f"{{check: my-dist.says, file: pkg/a.py, text: {text}}}"
+    check = f"{{check: my-dist.says, file: pkg/a.py, text: {text}, code: 'f(${{a_hole}})'}}"
     workspace.pipeline(f"{LIMIT_STAGE}    upstream: {{pr: 'https://example.org/1', fixed_when: [{check}]}}\n")
     ended = workspace.run("render", "--json")
     assert [record["outcome"] for record in ended.records() if record["event"] == "stage"] == [outcome]
     (patchset,) = [record for record in ended.records() if record["event"] == "patchset"]
     assert list(patchset["plugins"]) == ["check my-dist.says"]
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("where", ["post: [CHECK]", "upstream: {pr: 'https://example.org/1', fixed_when: [CHECK]}"])
+def test_a_misspelt_key_of_such_a_check_is_told_with_its_own_keys_wherever_it_stands(
+    workspace: Workspace, where: str
+) -> None:
+    entry = where.replace("CHECK", "{check: my-dist.says, file: pkg/a.py, txt: x}")
+    workspace.pipeline(f"{LIMIT_STAGE.partition('    post:')[0]}    {entry}\n")
+    told = faults(workspace.run("validate", "--json"))
+    assert any("unknown key 'txt' | did you mean 'text'?" in fault for fault in told), told
 
 
 @pytest.mark.usefixtures("installed")
